@@ -1,0 +1,131 @@
+"""What a device is: something that loads a workload and repeats its training step under a meter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from ampere.devices.fingerprint import Fingerprint
+from ampere.layers import Features, Json, Layer, LayerKind, Role, Structure, Widths
+from ampere.meters.meter import Provenance
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A model by name, so that another process can build it: what stands on the command line."""
+
+    model: str
+    input: str | None = None
+    batch_size: int = 10
+    optimizer: str = "sgd"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a device repeats: a network described by its layers, or a model given by name.
+
+    `stage` is `step` (forward, loss, backward, update) or one of `forward`, `backward` and `update`
+    alone. With neither layers nor model it is the `reference` workload, or `idle`.
+    """
+
+    layers: tuple[Layer, ...] = ()
+    model: ModelSpec | None = None
+    stage: str = "step"
+
+    def to_json(self) -> Json:
+        """Plain data for the worker; `from_json` reads it back."""
+        return {
+            "stage": self.stage,
+            "model": None if self.model is None else vars(self.model),
+            "layers": [
+                {
+                    "name": layer.name,
+                    "kind": layer.kind.name,
+                    "operation": layer.kind.operation,
+                    "role": layer.kind.role.value,
+                    "attributes": dict(layer.kind.attributes),
+                    "structure": layer.kind.structure.to_json() if layer.kind.structure else None,
+                    "widths": dict(layer.widths),
+                }
+                for layer in self.layers
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, row: Json) -> Workload:
+        """Read back what `to_json` wrote."""
+        return cls(
+            tuple(
+                Layer(
+                    layer["name"],
+                    LayerKind(
+                        layer["kind"],
+                        Role(layer["role"]),
+                        layer["operation"],
+                        layer["attributes"],
+                        Structure.from_json(layer["structure"]) if layer["structure"] else None,
+                    ),
+                    Widths(layer["widths"]),
+                )
+                for layer in row["layers"]
+            ),
+            None if row["model"] is None else ModelSpec(**row["model"]),
+            row["stage"],
+        )
+
+
+REFERENCE = Workload(stage="reference")
+IDLE = Workload(stage="idle")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A workload that is ready to run on the device, and what the device knows of its layers."""
+
+    handle: int
+    features: tuple[Features, ...] = ()
+
+
+@dataclass(frozen=True)
+class Burst:
+    """A number of steps in one go, with their joules and seconds in total."""
+
+    steps: int
+    energy_j: float
+    time_s: float
+
+
+class Device(Protocol):
+    """Hardware with settings. A crash, hang or lack of memory raises `MeasurementFailed`."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What must stay the same for measurements to mix, and what should."""
+        ...
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where this device's joules come from."""
+        ...
+
+    @property
+    def meter(self) -> Mapping[str, Json]:
+        """The meter's name and settings."""
+        ...
+
+    def load(self, workload: Workload) -> Loaded:
+        """Build a workload and make it ready to run."""
+        ...
+
+    def burst(self, handle: int, steps: int) -> Burst:
+        """Run this many steps and say what they took."""
+        ...
+
+    def unload(self, handle: int) -> None:
+        """Forget a workload."""
+        ...
+
+    def close(self) -> None:
+        """End whatever the device started."""
+        ...

@@ -1,0 +1,48 @@
+"""Everything that ampere raises on purpose.
+
+AmpereError                 anything below; the CLI prints it as one line and exits with 1
+├── ModelError              a model that cannot be found, built, read or resized
+├── MeterError              a meter that is absent, forbidden or talks nonsense
+├── DeviceError             a device that cannot be reached or started
+├── MeasurementFailed       one network crashed, hung or ran out of memory; profiling goes on
+├── DataError               rows or readings that cannot be true: NaN, zero or negative energy
+├── JournalError            a profile file that is damaged, locked or from a newer version
+├── FingerprintError        measurements of different devices are about to mix
+└── NotCovered              a question that the profile's measurements cannot answer
+"""
+
+
+class AmpereError(Exception):
+    """Base of every error that ampere raises on purpose; its text is written for the user."""
+
+
+class ModelError(AmpereError):
+    """A model cannot be found, built, read or resized."""
+
+
+class MeterError(AmpereError):
+    """A meter is absent, forbidden, or returns readings that cannot be true."""
+
+
+class DeviceError(AmpereError):
+    """A device cannot be reached or started."""
+
+
+class MeasurementFailed(AmpereError):
+    """One network crashed, hung or ran out of memory; the reason is told, profiling goes on."""
+
+
+class DataError(AmpereError):
+    """Rows or readings cannot be true: NaN, zero or negative energy, missing fields."""
+
+
+class JournalError(AmpereError):
+    """A profile file is damaged, locked by another process, or from a newer version."""
+
+
+class FingerprintError(AmpereError):
+    """Measurements of different devices are about to mix."""
+
+
+class NotCovered(AmpereError):
+    """The profile's measurements cannot answer this question."""

@@ -1,0 +1,262 @@
+"""Layers as plain data: what a model is made of, without any framework.
+
+A `Layer` is one line of an estimate. Its `LayerKind` is everything that stays fixed while its
+`Widths` vary: one kind is one Gaussian process (paper, section 3.2). The kind's `Structure` is a
+small program (calls of modules and functions with symbolic sizes) from which a framework can build
+the layer at any widths; layers that come from a file of measurements have none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from ampere.errors import DataError, ModelError
+
+Json = Any  # numbers, strings, booleans, None, and lists and dicts of them
+
+
+class Role(str, Enum):
+    """Where a layer stands: the paper's input, hidden and output layer."""
+
+    FIRST = "first"
+    HIDDEN = "hidden"
+    LAST = "last"
+
+
+class Widths(Mapping[str, int]):
+    """Sizes that a kind's process varies over: `in` and `out`, or `width` where they are tied."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, widths: Mapping[str, int] | Sequence[tuple[str, int]] = ()) -> None:
+        self._items = tuple(sorted((str(k), int(v)) for k, v in dict(widths).items()))
+
+    def __getitem__(self, name: str) -> int:
+        for key, value in self._items:
+            if key == name:
+                return value
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key, _ in self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __hash__(self) -> int:
+        return hash(self._items)
+
+    def __repr__(self) -> str:
+        return "Widths(" + ", ".join(f"{k}={v}" for k, v in self._items) + ")"
+
+
+@dataclass(frozen=True)
+class Size:
+    """A size that follows a width: `times · width / over`."""
+
+    width: str
+    times: int = 1
+    over: int = 1
+
+    def at(self, widths: Mapping[str, int]) -> int:
+        """The size at these widths; a width that does not divide evenly is refused."""
+        size, rest = divmod(self.times * widths[self.width], self.over)
+        if rest or size < 1:
+            raise ModelError(f"{self} is not a whole size at {self.width}={widths[self.width]}")
+        return size
+
+    def __str__(self) -> str:
+        times = f"{self.times}*" if self.times != 1 else ""
+        over = f"/{self.over}" if self.over != 1 else ""
+        return f"{times}{self.width}{over}"
+
+    @classmethod
+    def parse(cls, text: str) -> Size:
+        """Read back what `str` wrote: `in`, `25*in`, `out/4`, `3*out/4`."""
+        times, _, rest = text.rpartition("*")
+        width, _, over = rest.partition("/")
+        return cls(width, int(times or 1), int(over or 1))
+
+
+Shape = tuple["int | Size", ...]
+
+
+def shape_at(shape: Shape, widths: Mapping[str, int]) -> tuple[int, ...]:
+    """A shape with its symbolic sizes filled in."""
+    return tuple(size.at(widths) if isinstance(size, Size) else size for size in shape)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One step of a structure: a module built and called, or a function called.
+
+    `arguments` of a module call build it (`{"in_channels": {"size": "in"}, ...}`); `inputs` are what
+    it is called with. `{"value": k}` stands for the result of call k (0 is the layer's input, so
+    calls count from 1), `{"value": [k, 0]}` for its first part, `{"size": "4*out"}` for a size.
+    """
+
+    op: str
+    arguments: Mapping[str, Json] = field(default_factory=dict)
+    inputs: tuple[Json, ...] = ()
+    options: Mapping[str, Json] = field(default_factory=dict)
+    frozen: bool = False
+
+    def to_json(self) -> Json:
+        """A dict without the fields that are empty."""
+        row: dict[str, Json] = {"op": self.op, "inputs": list(self.inputs)}
+        if self.arguments:
+            row["arguments"] = dict(self.arguments)
+        if self.options:
+            row["options"] = dict(self.options)
+        if self.frozen:
+            row["frozen"] = True
+        return row
+
+    @classmethod
+    def from_json(cls, row: Json) -> Call:
+        """Read back what `to_json` wrote."""
+        return cls(
+            row["op"],
+            row.get("arguments", {}),
+            tuple(row["inputs"]),
+            row.get("options", {}),
+            row.get("frozen", False),
+        )
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A layer as a program: enough to build it anywhere, at any widths.
+
+    Shapes leave out the batch dimension. `input_grad` says whether a gradient flows back through the
+    input. `multiples` are what a width must be a multiple of (attention heads, bottleneck ratio).
+    """
+
+    input: Shape
+    output: Shape
+    calls: tuple[Call, ...]
+    result: Json = 0
+    input_dtype: str = "float32"
+    input_below: int | None = None
+    input_grad: bool = True
+    multiples: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def widths(self) -> tuple[str, ...]:
+        """Names of the widths it varies over."""
+        return tuple(sorted(self.multiples))
+
+    def to_json(self) -> Json:
+        """Plain data; `from_json` reads it back."""
+        row: dict[str, Json] = {
+            "input": [str(s) if isinstance(s, Size) else s for s in self.input],
+            "output": [str(s) if isinstance(s, Size) else s for s in self.output],
+            "calls": [call.to_json() for call in self.calls],
+            "result": self.result,
+            "input_dtype": self.input_dtype,
+            "input_grad": self.input_grad,
+            "multiples": dict(self.multiples),
+        }
+        if self.input_below is not None:
+            row["input_below"] = self.input_below
+        return row
+
+    @classmethod
+    def from_json(cls, row: Json) -> Structure:
+        """Read back what `to_json` wrote."""
+
+        def shape(sizes: list[int | str]) -> Shape:
+            return tuple(Size.parse(s) if isinstance(s, str) else s for s in sizes)
+
+        return cls(
+            shape(row["input"]),
+            shape(row["output"]),
+            tuple(Call.from_json(call) for call in row["calls"]),
+            row["result"],
+            row["input_dtype"],
+            row.get("input_below"),
+            row["input_grad"],
+            row["multiples"],
+        )
+
+    @property
+    def digest(self) -> str:
+        """Six hex digits that differ where structures differ."""
+        text = json.dumps(self.to_json(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:6]
+
+
+@dataclass(frozen=True)
+class LayerKind:
+    """Everything about a layer that is held fixed; its name is its identity.
+
+    `attributes` are the numbers inside the kind (kernel, stride, height, width, batch, ...).
+    """
+
+    name: str
+    role: Role = field(compare=False)
+    operation: str = field(compare=False)
+    attributes: Mapping[str, Json] = field(default_factory=dict, compare=False)
+    structure: Structure | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Features:
+    """What a layer does in one training step, forward and backward together."""
+
+    flops: float | None = None
+    activation_bytes: float | None = None
+    parameter_bytes: float | None = None
+
+    def to_json(self) -> dict[str, float]:
+        """Only what is known."""
+        return {k: v for k, v in vars(self).items() if v is not None}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer of a network: a kind at certain widths, `count` times in a row."""
+
+    name: str
+    kind: LayerKind
+    widths: Widths
+    features: Features = Features()
+    params: int | None = None
+    count: int = 1
+
+    def to_json(self) -> dict[str, Json]:
+        """The layer as it stands in a row of a journal."""
+        return {
+            "name": self.name,
+            "kind": self.kind.name,
+            "operation": self.kind.operation,
+            "role": self.kind.role.value,
+            "widths": dict(self.widths),
+            "count": self.count,
+            "attributes": dict(self.kind.attributes),
+            "features": self.features.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, row: Json) -> Layer:
+        """Read a layer of a row, ours or another tool's; `kind` alone is enough."""
+        try:
+            kind = LayerKind(
+                str(row["kind"]),
+                Role(row.get("role", "hidden")),
+                str(row.get("operation", row["kind"])),
+                dict(row.get("attributes", {})),
+            )
+            widths = Widths(row.get("widths", {}))
+            count = int(row.get("count", 1))
+            features = Features(**{k: float(v) for k, v in row.get("features", {}).items()})
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"not a layer ({error!r}): {json.dumps(row)[:120]}") from None
+        if count < 1 or any(width < 1 for width in widths.values()):
+            raise DataError(f"layer {kind.name}: widths and count must be at least 1")
+        return cls(str(row.get("name", kind.name)), kind, widths, features, None, count)
