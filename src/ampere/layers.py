@@ -186,8 +186,10 @@ class Structure:
 
     @property
     def digest(self) -> str:
-        """Six hex digits that differ where structures differ."""
-        text = json.dumps(self.to_json(), sort_keys=True)
+        """Six hex digits that differ where structures differ; which widths are allowed is no part."""
+        row = self.to_json()
+        del row["multiples"]
+        text = json.dumps(row, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:6]
 
 

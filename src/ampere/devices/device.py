@@ -7,8 +7,31 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ampere.devices.fingerprint import Fingerprint
+from ampere.errors import DeviceError
 from ampere.layers import Features, Json, Layer, LayerKind, Role, Structure, Widths
 from ampere.meters.meter import Provenance
+
+
+ACCELERATORS = ("cpu", "cuda", "mps")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the framework runs on the device: part of its fingerprint."""
+
+    accelerator: str = "cpu"
+    threads: int | None = None
+    amp: bool = False
+    compile: bool = False
+    tf32: bool = False
+    onednn: bool = True
+
+    def __post_init__(self) -> None:
+        if self.accelerator not in ACCELERATORS:
+            known = ", ".join(ACCELERATORS)
+            raise DeviceError(f"unknown accelerator {self.accelerator!r}: use one of {known}")
+        if self.threads is not None and self.threads < 1:
+            raise DeviceError(f"{self.threads} threads cannot run anything: use 1 or more")
 
 
 @dataclass(frozen=True)

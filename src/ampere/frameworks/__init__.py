@@ -1,1 +1,1 @@
-"""."""
+"""Frameworks: the only place that knows how a model is built and run."""

@@ -1,0 +1,209 @@
+"""Estimating: the cost of a whole model is the sum over its layers (paper, section 3.4, eq. 4)."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import NormalDist
+
+from ampere.errors import DataError, NotCovered
+from ampere.fitting import Cost, Fit
+from ampere.layers import Json, Layer
+from ampere.meters.meter import Provenance
+
+CONFIDENCE = 0.9
+
+
+@dataclass(frozen=True)
+class EstimateLine:
+    """One layer's share, for all steps together."""
+
+    layer: Layer
+    cost: Cost
+    extrapolated: bool = False
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data."""
+        return {
+            "name": self.layer.name,
+            "kind": self.layer.kind.name,
+            "role": self.layer.kind.role.value,
+            "widths": dict(self.layer.widths),
+            "count": self.layer.count,
+            "energy_j": self.cost.energy_j,
+            "energy_j_std": self.cost.energy_j_std,
+            "time_s": _finite(self.cost.time_s),
+            "time_s_std": _finite(self.cost.time_s_std),
+            "extrapolated": self.extrapolated,
+        }
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Joules and seconds of training a model, with an interval, a line per layer, and what is not in it.
+
+    Data loading and validation are not in it either: they were not part of what was metered.
+    """
+
+    lines: tuple[EstimateLine, ...]
+    energy_j: float
+    energy_j_std: float
+    time_s: float
+    time_s_std: float
+    steps: int = 1
+    uncovered: tuple[Layer, ...] = ()
+    device: str = ""
+    provenance: Provenance | None = None
+    method: str = "paper"
+    battery_wh: float | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def energy_j_interval(self) -> tuple[float, float]:
+        """The 90 % interval of the joules."""
+        return _interval(self.energy_j, self.energy_j_std)
+
+    @property
+    def time_s_interval(self) -> tuple[float, float]:
+        """The 90 % interval of the seconds."""
+        return _interval(self.time_s, self.time_s_std)
+
+    @property
+    def battery_share(self) -> float | None:
+        """Which share of the battery the job takes."""
+        return None if self.battery_wh is None else self.energy_j / (3600 * self.battery_wh)
+
+    def for_steps(self, steps: int) -> Estimate:
+        """The same model trained for this many steps; errors of a step do not average out."""
+        if steps < 1:
+            raise DataError(f"{steps} steps is not a training job: use 1 or more")
+        by = steps / self.steps
+        lines = tuple(
+            replace(line, cost=Cost(*(by * value for value in vars(line.cost).values())))
+            for line in self.lines
+        )
+        return replace(
+            self,
+            lines=lines,
+            energy_j=by * self.energy_j,
+            energy_j_std=by * self.energy_j_std,
+            time_s=by * self.time_s,
+            time_s_std=by * self.time_s_std,
+            steps=steps,
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data, as `ampere estimate --json` prints it."""
+        row: dict[str, Json] = {
+            "energy_j": self.energy_j,
+            "energy_j_interval": list(self.energy_j_interval),
+            "time_s": _finite(self.time_s),
+            "time_s_interval": [_finite(value) for value in self.time_s_interval],
+            "steps": self.steps,
+            "layers": [line.to_json() for line in self.lines],
+            "uncovered": [
+                {"name": layer.name, "kind": layer.kind.name, "widths": dict(layer.widths)}
+                for layer in self.uncovered
+            ],
+            "device": self.device,
+            "provenance": None if self.provenance is None else self.provenance.value,
+            "method": self.method,
+            "warnings": list(self.warnings),
+        }
+        if self.battery_wh is not None:
+            row["battery_wh"], row["battery_share"] = self.battery_wh, self.battery_share
+        return row
+
+    def __repr__(self) -> str:
+        from ampere.report.text import estimate_text
+
+        return estimate_text(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def estimate(
+    layers: Sequence[Layer],
+    fit: Fit,
+    *,
+    noise: float = 0.0,
+    steps: int = 1,
+    battery_wh: float | None = None,
+    device: str = "",
+    provenance: Provenance | None = None,
+) -> Estimate:
+    """Sum the layers' costs (eq. 4); layers that the fit does not cover are named, not zero.
+
+    Layers of one kind at the same widths share one error, so it grows with their number; layers of
+    different kinds are taken as independent. `noise` is the relative error of one more measurement.
+    """
+    lines: list[EstimateLine] = []
+    uncovered: list[Layer] = []
+    shared: dict[tuple[str, object], tuple[float, float]] = {}
+    known: dict[tuple[str, object], Cost] = {}
+    for layer in layers:
+        key = (layer.kind.name, layer.widths)
+        try:
+            cost = known.get(key) or known.setdefault(key, fit.cost(layer))
+        except NotCovered:
+            uncovered.append(layer)
+            continue
+        n = layer.count
+        scaled = cost if n == 1 else Cost(*(n * value for value in vars(cost).values()))
+        lines.append(EstimateLine(layer, scaled, _extrapolated(fit, layer)))
+        joules, seconds = shared.get(key, (0.0, 0.0))
+        shared[key] = (joules + scaled.energy_j_std, seconds + scaled.time_s_std)
+    energy = math.fsum(line.cost.energy_j for line in lines)
+    time = math.fsum(line.cost.time_s for line in lines)
+    energy_var = math.fsum(joules**2 for joules, _ in shared.values()) + (noise * energy) ** 2
+    time_var = math.fsum(seconds**2 for _, seconds in shared.values()) + (noise * time) ** 2
+    result = Estimate(
+        tuple(lines),
+        energy,
+        math.sqrt(energy_var),
+        time,
+        math.sqrt(time_var),
+        uncovered=tuple(uncovered),
+        device=device,
+        provenance=provenance,
+        method=fit.method,
+        battery_wh=battery_wh,
+        warnings=tuple(_warnings(lines, uncovered)),
+    )
+    return result if steps == 1 else result.for_steps(steps)
+
+
+def _extrapolated(fit: Fit, layer: Layer) -> bool:
+    check = getattr(fit, "is_extrapolated", None)
+    return bool(check and check(layer))
+
+
+def _warnings(lines: Sequence[EstimateLine], uncovered: Sequence[Layer]) -> list[str]:
+    texts = []
+    if uncovered:
+        names = ", ".join(layer.name for layer in uncovered)
+        texts.append(f"not in the total, the profile does not cover them: {names}")
+    outside = [line.layer.name for line in lines if line.extrapolated]
+    if outside:
+        texts.append(f"extrapolated beyond the profiled widths: {', '.join(outside)}")
+    return texts
+
+
+def _interval(mean: float, std: float) -> tuple[float, float]:
+    reach = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * std
+    return max(0.0, mean - reach), mean + reach
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def read_layer_list(rows: Sequence[Mapping[str, Json]]) -> tuple[Layer, ...]:
+    """Plain layers, for estimating without a model: each row a layer, or one row with `layers`."""
+    flat = [layer for row in rows for layer in (row.get("layers") or [row])]
+    if not flat:
+        raise DataError("there is no layer to estimate: give one JSON object a line")
+    return tuple(Layer.from_json(row) for row in flat)

@@ -1,0 +1,329 @@
+"""Gaussian process regression on arrays: one process per kind of layer (paper, section 3.3).
+
+Inputs are widths that the caller has scaled to about [0, 1]; targets are in any unit (joules,
+seconds) and are standardised inside, z = (y - y_mean) / y_std. Hyper-parameters are in these units.
+
+    symbol       meaning                                                     shape
+    n, m, d      points observed, points asked about, widths (d may be 0)
+    x, y         observed points and targets                                 (n, d), (n,)
+    z            standardised targets                                        (n,)
+    known_var    known measurement noise of each point, as variance of z     (n,)
+    signal_var   prior variance of the function                              ()
+    lengths      distance over which it changes, one per width               (d,)
+    noise_var    fitted extra noise (nugget), as variance of z               ()
+    theta        logarithms of signal_var, lengths, noise_var                (2 + d,)
+    pairs        what a kernel makes of two points, width by width           (n, n, d)
+    q            pairs summed with weights 1 / lengths²                      (n, n)
+    L, whitener  L L' = K + noise, with K the kernel matrix; whitener L⁻¹    (n, n)
+    alpha        (K + noise)⁻¹ z                                             (n,)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ampere.errors import DataError
+
+Array = npt.NDArray[np.float64]
+
+
+class Kernel(NamedTuple):
+    """A covariance and its derivative as functions of q, and the pairs that q is summed from."""
+
+    shape: Callable[[Array], tuple[Array, Array]]
+    pair: Callable[[Array, Array], Array] = lambda a, b: np.square(a - b)
+    stationary: bool = True  # the covariance of a point with itself is 1
+
+
+def _matern12(q: Array) -> tuple[Array, Array]:
+    r = np.sqrt(np.maximum(q, 1e-24))  # the slope is infinite at 0, where it meets a pair of 0
+    k = np.exp(-r)
+    return k, -k / (2 * r)
+
+
+def _matern32(q: Array) -> tuple[Array, Array]:
+    r = np.sqrt(3 * q)
+    decay = np.exp(-r)
+    return (1 + r) * decay, -1.5 * decay
+
+
+def _matern52(q: Array) -> tuple[Array, Array]:
+    r = np.sqrt(5 * q)
+    decay = np.exp(-r)
+    return (1 + r + r * r / 3) * decay, -5 / 6 * (1 + r) * decay
+
+
+def _rbf(q: Array) -> tuple[Array, Array]:
+    k = np.exp(-q / 2)
+    return k, -k / 2
+
+
+def _dot(q: Array) -> tuple[Array, Array]:
+    return 1 + q, np.ones_like(q)
+
+
+# Matérn (eq. 3) in closed form for ν = 1/2, 3/2 and the paper's choice 5/2; q is d(x, x')² / l².
+# The dot product is σ0² + x·x' divided by σ0², so that lengths stand in the place of σ0.
+KERNELS: Mapping[str, Kernel] = MappingProxyType(
+    {
+        "matern12": Kernel(_matern12),
+        "matern32": Kernel(_matern32),
+        "matern52": Kernel(_matern52),
+        "rbf": Kernel(_rbf),
+        "dot": Kernel(_dot, np.multiply, stationary=False),
+    }
+)
+
+
+class Prior(NamedTuple):
+    """A log-normal prior, weak, so that 2 to 5 points do not make hyper-parameters silly."""
+
+    median: float
+    log_std: float
+    low: float
+    high: float
+
+
+# The bounds keep K + noise positive definite in floating point for hundreds of points.
+SIGNAL_VAR = Prior(1.0, 1.5, 1e-4, 1e2)
+LENGTH = Prior(0.7, 0.8, 0.05, 20.0)
+NOISE_VAR = Prior(3e-3, 2.0, 1e-6, 10.0)
+STARTS = ((0.7, 1e-2), (0.25, 1e-4), (2.0, 1e-1))  # (length, noise_var)
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """What is fitted, in units of scaled widths and standardised targets."""
+
+    signal_var: float
+    lengths: tuple[float, ...]
+    noise_var: float
+
+    @property
+    def theta(self) -> Array:
+        """Logarithms, as one vector."""
+        return np.log([self.signal_var, *self.lengths, self.noise_var])
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProcess:
+    """A fitted process; plain numbers and arrays, so it pickles, and numpy alone predicts.
+
+    `noise_var` is that of one more measurement: what was fitted plus the mean of what is known.
+    """
+
+    kernel: str
+    hyper: Hyperparameters
+    x: Array
+    weights: Array
+    alpha: Array
+    whitener: Array
+    y_mean: float
+    y_std: float
+    noise_var: float
+    log_marginal_likelihood: float
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of one more measurement around the function, in units of y."""
+        return self.y_std * float(np.sqrt(self.noise_var))
+
+    def predict(self, x: npt.ArrayLike) -> tuple[Array, Array]:
+        """Mean and standard deviation, without noise, of the function at points (m, d)."""
+        x = _points(x, self.x.shape[1])
+        k = self._covariance(x[:, None], self.x)
+        v = k @ self.whitener.T
+        var = self._prior_var(x) - np.einsum("ij,ij->i", v, v)
+        mean = self.y_mean + self.y_std * (k @ self.alpha)
+        return mean, self.y_std * np.sqrt(np.maximum(var, 0.0))
+
+    def condition_on_location(self, x: npt.ArrayLike) -> GaussianProcess:
+        """The process as if one point (d,) had been measured too, just as predicted.
+
+        Variance does not depend on what is measured, so it is the variance that measuring there
+        will leave; the mean and the hyper-parameters stay.
+        """
+        point = _points(np.asarray(x, float)[None], self.x.shape[1])
+        # One more row of L, hence of its inverse; alpha of a residual of 0 is 0.
+        row = self.whitener @ self._covariance(point, self.x)
+        rest = self._prior_var(point)[0] + self.noise_var - row @ row
+        last = 1 / np.sqrt(max(rest, self.noise_var))
+        n = len(self.x)
+        whitener = np.zeros((n + 1, n + 1))
+        whitener[:n, :n] = self.whitener
+        whitener[n, :n] = -last * (row @ self.whitener)
+        whitener[n, n] = last
+        x = np.vstack([self.x, point])
+        return replace(self, x=x, alpha=np.append(self.alpha, 0.0), whitener=whitener)
+
+    def _covariance(self, a: Array, b: Array) -> Array:
+        kernel = KERNELS[self.kernel]
+        k, _ = kernel.shape(kernel.pair(a, b) @ self.weights)
+        return self.hyper.signal_var * k
+
+    def _prior_var(self, x: Array) -> Array:
+        if KERNELS[self.kernel].stationary:
+            return np.full(len(x), self.hyper.signal_var)
+        return self._covariance(x, x)
+
+
+def fit(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    noise_std: npt.ArrayLike | None = None,
+    kernel: str = "matern52",
+    *,
+    anisotropic: bool = True,
+    hyper: Hyperparameters | None = None,
+) -> GaussianProcess:
+    """Fit a process to targets y (n,) at points x (n, d), scaled to about [0, 1].
+
+    The unit y_std is the standard deviation of y, but at least |y_mean| / n: that few values are
+    alike does not make the others certain, and one value alone says nothing of the spread.
+
+    Args:
+        x: Points; they may repeat, and d may be 0: then the function is a constant.
+        y: Targets.
+        noise_std: Known measurement noise in units of y, of each point or of all; a white noise
+            is fitted on top of it.
+        kernel: A name in `KERNELS`.
+        anisotropic: One length per width, or the same for all.
+        hyper: Kept as they are if given; else those that maximise the marginal likelihood times
+            weak priors.
+    """
+    if kernel not in KERNELS:
+        raise DataError(f"no kernel is named {kernel!r}; choose one of {', '.join(KERNELS)}")
+    x, y, known_std = _observations(x, y, noise_std)
+    n, d = x.shape
+    y_mean = float(y.mean())
+    y_std = float(max(y.std(), abs(y_mean) / n)) or 1.0
+    z = (y - y_mean) / y_std
+    known_var = np.square(known_std / y_std)
+    pairs = KERNELS[kernel].pair(x[:, None], x)
+    if hyper is None and d == 0:
+        # Unless noise is known, one more value is imagined, 10 % off: two that agree prove little.
+        imagined = [] if noise_std is not None else [0.1 * y_mean / y_std]
+        hyper = _constant(np.append(z, imagined), known_var)
+    elif hyper is None:
+        summed = pairs if anisotropic else pairs.sum(-1, keepdims=True)
+        signal, *lengths, noise = _maximise(summed, z, known_var, KERNELS[kernel])
+        hyper = Hyperparameters(signal, tuple(lengths) if anisotropic else (*lengths,) * d, noise)
+    likelihood, _ = log_marginal_likelihood(hyper.theta, pairs, z, known_var, KERNELS[kernel])
+    _, _, whitener, alpha = _factorise(hyper.theta, pairs, z, known_var, KERNELS[kernel])
+    return GaussianProcess(
+        kernel=kernel,
+        hyper=hyper,
+        x=x,
+        weights=np.array(hyper.lengths, float) ** -2,
+        alpha=alpha,
+        whitener=whitener,
+        y_mean=y_mean,
+        y_std=y_std,
+        noise_var=hyper.noise_var + float(known_var.mean()),
+        log_marginal_likelihood=likelihood,
+    )
+
+
+def log_marginal_likelihood(
+    theta: Array, pairs: Array, z: Array, known_var: Array, kernel: Kernel
+) -> tuple[float, Array]:
+    """Log density of standardised targets given theta, and its gradient with respect to theta."""
+    k, slope, whitener, alpha = _factorise(theta, pairs, z, known_var, kernel)
+    value = np.log(whitener.diagonal()).sum() - (z @ alpha + len(z) * np.log(2 * np.pi)) / 2
+    m = np.outer(alpha, alpha) - whitener.T @ whitener  # the gradient is tr(m dK/dtheta) / 2
+    by_length = -np.tensordot(m * slope, pairs) * np.exp(-2 * theta[1:-1])
+    by_noise = np.exp(theta[-1]) * m.trace() / 2
+    return float(value), np.hstack([(m * k).sum() / 2, by_length, by_noise])
+
+
+def pick_next(gp: GaussianProcess, candidates: npt.ArrayLike, n: int = 1) -> list[int]:
+    """Indices of the n candidates (m, d) to measure next, each of largest variance after the last.
+
+    No candidate is picked twice; of equals, the first.
+    """
+    points = _points(candidates, gp.x.shape[1])
+    picked: list[int] = []
+    for _ in range(min(n, len(points))):
+        _, std = gp.predict(points)
+        std[picked] = -1.0
+        picked.append(int(std.argmax()))
+        gp = gp.condition_on_location(points[picked[-1]])
+    return picked
+
+
+def _factorise(
+    theta: Array, pairs: Array, z: Array, known_var: Array, kernel: Kernel
+) -> tuple[Array, Array, Array, Array]:
+    """K, its derivative with respect to q, whitener and alpha."""
+    k, slope = np.exp(theta[0]) * np.stack(kernel.shape(pairs @ np.exp(-2 * theta[1:-1])))
+    whitener = np.linalg.inv(np.linalg.cholesky(k + np.diag(np.exp(theta[-1]) + known_var)))
+    return k, slope, whitener, whitener.T @ (whitener @ z)
+
+
+def _maximise(pairs: Array, z: Array, known_var: Array, kernel: Kernel) -> list[float]:
+    """Signal variance, lengths and noise variance of the largest posterior density."""
+    from scipy.optimize import minimize  # predicting does without scipy
+
+    lengths = pairs.shape[-1]
+    median, spread, low, high = np.array([SIGNAL_VAR, *[LENGTH] * lengths, NOISE_VAR]).T
+    median, bounds = np.log(median), np.log([low, high]).T
+
+    def loss(theta: Array) -> tuple[float, Array]:
+        value, gradient = log_marginal_likelihood(theta, pairs, z, known_var, kernel)
+        off = (theta - median) / spread
+        return off @ off / 2 - value, off / spread - gradient
+
+    runs = [
+        minimize(
+            loss,
+            np.log([1.0, *[length] * lengths, noise]),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"ftol": 1e-10, "gtol": 1e-5},
+        )
+        for length, noise in STARTS
+    ]
+    # Rounded, so that starts which end in the same place do not compete on rounding errors.
+    best = min(runs, key=lambda run: round(float(run.fun), 5))
+    return [float(value) for value in np.exp(best.x)]
+
+
+def _constant(z: Array, known_var: Array) -> Hyperparameters:
+    """Without widths: noise is the scatter beyond what is known, the prior too wide to matter."""
+    scatter = z @ z / max(len(z) - 1, 1) - known_var.mean()
+    return Hyperparameters(1e4, (), float(max(scatter, NOISE_VAR.low)))
+
+
+def _points(x: npt.ArrayLike, d: int) -> Array:
+    """Points as an array (m, d), checked."""
+    x = np.asarray(x, float)
+    if x.ndim != 2 or x.shape[1] != d:
+        raise DataError(f"points must have shape (m, {d}), not {x.shape}; give a row per point")
+    if not (np.abs(x) < 1e100).all():  # their squares must be finite too
+        raise DataError("points must be finite; check the range that widths are scaled with")
+    return x
+
+
+def _observations(
+    x: npt.ArrayLike, y: npt.ArrayLike, noise_std: npt.ArrayLike | None
+) -> tuple[Array, Array, Array]:
+    """Points, targets and known noise, checked, and sorted so that their order changes nothing."""
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    x = _points(x, x.shape[-1] if x.ndim else 0)
+    if y.shape != (len(x),) or not len(y):
+        raise DataError(f"{len(x)} points need as many targets, and at least 1, not {y.shape}")
+    known = np.zeros(len(y)) if noise_std is None else np.asarray(noise_std, float)
+    if known.shape not in ((), y.shape) or not np.isfinite(known).all() or (known < 0).any():
+        raise DataError("noise_std must be one number or one per target, each finite and >= 0")
+    if not np.isfinite(y).all():
+        raise DataError("targets must be finite; leave failed measurements out")
+    known = np.broadcast_to(known, y.shape)
+    order = np.lexsort((known, y, *x.T))
+    return x[order], y[order], known[order]

@@ -1,0 +1,244 @@
+"""Measuring: warm up, interleave bursts, repeat until the spread is small, divide drift out.
+
+    round 1:  reference  A  B  C        A, B, C: the workloads in hand, a burst of steps each
+    round 2:  reference  A  B  C        reference: a small fixed network
+    ...                                 until every spread is under the target, or the cap
+              reference
+
+A shared or warm machine slows down and speeds up by 15 %, everything on it alike, within a minute
+and within a tenth of a second. The reference before and after a round says by how much, and each
+burst is divided by it: so bursts are short, and there are many of them.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ampere.devices.device import IDLE, REFERENCE, Burst, Device, Workload
+from ampere.errors import DeviceError, MeasurementFailed
+from ampere.layers import Layer
+from ampere.measurements import Measurement, utc_now
+
+OUTLIER = 3.5  # in robust standard deviations (Iglewicz and Hoaglin, 1993)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much measuring: bursts of `burst_s`, until the standard error is under `target`."""
+
+    burst_s: float = 0.03
+    warmup_s: float = 0.15
+    min_rounds: int = 12
+    max_rounds: int = 40
+    target: float = 0.015
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What the device does with nothing to do, and with the reference workload."""
+
+    idle_w: float
+    time_s: float
+    energy_j: float
+
+
+@dataclass
+class _Run:
+    """One workload in hand: what has been seen of it so far."""
+
+    workload: Workload
+    layers: tuple[Layer, ...]
+    handle: int | None = None
+    steps: int = 1
+    bursts: list[Burst] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)
+    failed: str | None = None
+    cost_s: float = 0.0
+
+    def charge(self, device: Device, action: Callable[[], None]) -> None:
+        """Do something with this workload; if it fails, the workload has failed, nobody else."""
+        start = time.monotonic()
+        try:
+            action()
+        except MeasurementFailed as error:
+            self.failed = str(error)
+        self.cost_s += time.monotonic() - start
+
+
+def calibrate(device: Device, effort: Effort | None = None) -> Reference:
+    """Meter the idle device and the reference workload: the scale of everything that follows."""
+    effort = effort or Effort()
+    idle = device.load(IDLE)
+    rest = device.burst(idle.handle, 50)
+    device.unload(idle.handle)
+    reference = device.load(REFERENCE)
+    steps = _warm_up(device, reference.handle, effort.burst_s, effort.warmup_s)
+    bursts = [device.burst(reference.handle, steps) for _ in range(2 * effort.max_rounds)]
+    device.unload(reference.handle)
+    return Reference(
+        rest.energy_j / rest.time_s,
+        statistics.median(burst.time_s / burst.steps for burst in bursts),
+        statistics.median(burst.energy_j / burst.steps for burst in bursts),
+    )
+
+
+def measure(
+    device: Device,
+    workloads: Sequence[tuple[Workload, Sequence[Layer]]],
+    nominal: Reference,
+    effort: Effort | None = None,
+) -> list[Measurement]:
+    """Joules and seconds per step of each workload, measured side by side."""
+    effort = effort or Effort()
+    runs = [_Run(workload, tuple(layers)) for workload, layers in workloads]
+    for run in runs:
+        run.charge(device, lambda run=run: _load(device, run, effort))  # type: ignore[misc]
+    reference = device.load(REFERENCE)
+    pace = _warm_up(device, reference.handle, effort.burst_s, effort.warmup_s / 2)
+    references: list[Burst] = []
+    try:
+        for turn in range(effort.max_rounds):
+            open_runs = [run for run in runs if run.failed is None]
+            if not open_runs or (
+                turn >= effort.min_rounds and _settled(open_runs, references, nominal, effort)
+            ):
+                break
+            references.append(device.burst(reference.handle, pace))
+            for run in open_runs:
+                run.charge(device, lambda run=run, turn=turn: _burst(device, run, turn))  # type: ignore[misc]
+        references.append(device.burst(reference.handle, pace))
+    except MeasurementFailed as error:
+        raise DeviceError(f"the reference workload failed: {error}") from None
+    finally:
+        _unload_all(device, [reference.handle, *(r.handle for r in runs if r.handle is not None)])
+    share = sum(burst.time_s for burst in references) / max(len(runs), 1)
+    return [_conclude(device, run, references, nominal, share) for run in runs]
+
+
+def _load(device: Device, run: _Run, effort: Effort) -> None:
+    loaded = device.load(run.workload)
+    run.handle = loaded.handle
+    if loaded.features and not any(layer.features.to_json() for layer in run.layers):
+        run.layers = tuple(
+            replace(layer, features=features)
+            for layer, features in zip(run.layers, loaded.features, strict=True)
+        )
+    run.steps = _warm_up(device, loaded.handle, effort.burst_s, effort.warmup_s)
+
+
+def _warm_up(device: Device, handle: int, burst_s: float, warmup_s: float) -> int:
+    """Run until caches and memory pools have settled; returns the steps that fill a burst."""
+    device.burst(handle, 1)
+    steps, spent, pace = 1, 0.0, math.inf
+    while spent < warmup_s:
+        burst = device.burst(handle, steps)
+        spent += burst.time_s
+        pace = min(pace, burst.time_s / burst.steps)
+        steps = max(1, min(2 * steps, round(burst_s / pace)))
+    return max(1, round(burst_s / pace))
+
+
+def _burst(device: Device, run: _Run, turn: int) -> None:
+    if run.handle is None:
+        raise MeasurementFailed("it was never loaded")
+    run.bursts.append(device.burst(run.handle, run.steps))
+    run.rounds.append(turn)
+
+
+def _unload_all(device: Device, handles: Sequence[int]) -> None:
+    for handle in handles:
+        try:
+            device.unload(handle)
+        except MeasurementFailed:  # the worker went, and the workload with it
+            continue
+
+
+def _settled(
+    runs: Sequence[_Run], references: Sequence[Burst], nominal: Reference, effort: Effort
+) -> bool:
+    for run in runs:
+        times = [
+            burst.time_s / burst.steps / factor
+            for burst, (_, factor) in zip(
+                run.bursts, _drift(references, nominal, run.rounds), strict=True
+            )
+        ]
+        kept = [t for t, out in zip(times, _outliers(times), strict=True) if not out]
+        if _relative_std(kept) / math.sqrt(len(kept)) > effort.target:
+            return False
+    return True
+
+
+def _drift(
+    references: Sequence[Burst], nominal: Reference, rounds: Sequence[int]
+) -> list[tuple[float, float]]:
+    """How much hungrier and slower than at calibration the device was in these rounds."""
+    factors = []
+    for turn in rounds:
+        around = references[turn : turn + 2]
+        steps = sum(burst.steps for burst in around)
+        energy_j = sum(burst.energy_j for burst in around) / steps
+        time_s = sum(burst.time_s for burst in around) / steps
+        factors.append(
+            (energy_j / nominal.energy_j, time_s / nominal.time_s)
+        )
+    return factors
+
+
+def _conclude(
+    device: Device, run: _Run, references: Sequence[Burst], nominal: Reference, share_s: float
+) -> Measurement:
+    common = Measurement(
+        run.layers,
+        device=device.fingerprint.id,
+        provenance=device.provenance,
+        when=utc_now(),
+        stage=run.workload.stage,
+        cost_s=round(run.cost_s + share_s, 4),
+    )
+    if run.failed is not None:
+        return replace(common, failed=run.failed)
+    drift = _drift(references, nominal, run.rounds)
+    raw_j = [burst.energy_j / burst.steps for burst in run.bursts]
+    raw_s = [burst.time_s / burst.steps for burst in run.bursts]
+    joules = [value / factor for value, (factor, _) in zip(raw_j, drift, strict=True)]
+    seconds = [value / factor for value, (_, factor) in zip(raw_s, drift, strict=True)]
+    outlier = _outliers(seconds)
+    kept_j = [value for value, out in zip(joules, outlier, strict=True) if not out]
+    kept_s = [value for value, out in zip(seconds, outlier, strict=True) if not out]
+    time_s = statistics.fmean(kept_s)
+    return replace(
+        common,
+        energy_j_per_step=statistics.fmean(kept_j),
+        time_s_per_step=time_s,
+        idle_j_per_step=nominal.idle_w * time_s,
+        spread=_relative_std(kept_j),
+        repeats=len(kept_j),
+        bursts={
+            "steps": run.steps,
+            "energy_j": [_short(value) for value in raw_j],
+            "time_s": [_short(value) for value in raw_s],
+            "drift": [_short(factor) for _, factor in drift],
+            "outlier": [i for i, out in enumerate(outlier) if out],
+        },
+    )
+
+
+def _outliers(values: Sequence[float]) -> list[bool]:
+    """Which values lie far from the others; they stay in the journal, marked."""
+    centre = statistics.median(values)
+    deviation = statistics.median(abs(value - centre) for value in values)
+    limit = OUTLIER * deviation / 0.6745
+    return [len(values) > 3 and abs(value - centre) > max(limit, 1e-12) for value in values]
+
+
+def _relative_std(values: Sequence[float]) -> float:
+    return statistics.stdev(values) / statistics.fmean(values) if len(values) > 1 else 0.0
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")

@@ -1,0 +1,161 @@
+"""Profile: what a device taught us. Its file is the journal; fits are made anew from it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ampere.devices.fingerprint import Fingerprint
+from ampere.errors import DataError
+from ampere.estimating import Estimate, estimate
+from ampere.fitting import PaperFit, fit_paper, usable
+from ampere.journal import Header, Journal, read_journal
+from ampere.layers import Layer
+from ampere.measurements import Measurement
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ampere.inputs import InputSpec
+
+METHODS = ("paper",)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Measurements of one device, and the processes fitted to them. Plain data, no framework."""
+
+    measurements: tuple[Measurement, ...]
+    header: Header
+    method: str = "paper"
+    kernel: str = "matern52"
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise DataError(f"unknown method {self.method!r}: use one of {', '.join(METHODS)}")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], method: str = "paper") -> Profile:
+        """Read a profile; loading one never executes code."""
+        header, measurements = read_journal(path)
+        return cls(tuple(measurements), header, method)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the profile to a new file."""
+        if Path(path).exists():
+            raise DataError(f"{path} exists: choose another name, or remove it first")
+        with Journal.open(path, self.header) as journal:
+            for measurement in self.measurements:
+                journal.append(measurement)
+
+    @cached_property
+    def fit(self) -> PaperFit:
+        """The fitted processes, made when first asked for."""
+        return fit_paper(self.measurements, self.kernel)
+
+    @property
+    def device(self) -> str:
+        """Whose profile it is, in a few words."""
+        return describe_device(self.header.fingerprint)
+
+    def estimate(
+        self,
+        model: nn.Module | str | Sequence[Layer],
+        input: InputSpec | str | Sequence[int] | Any = None,
+        *,
+        batch_size: int | None = None,
+        optimizer: str | None = None,
+        steps: int = 1,
+        battery_wh: float | None = None,
+    ) -> Estimate:
+        """Joules and seconds of training a model, or plain layers, on this profile's device.
+
+        Batch size and optimiser are the profile's own unless given.
+        """
+        if isinstance(model, Sequence) and not isinstance(model, str):
+            layers = tuple(model)
+        else:
+            from ampere.frameworks.torch import read
+
+            settings = self.training_settings()
+            layers = read(
+                model,
+                input,
+                batch_size=batch_size or settings[0],
+                optimizer=optimizer or settings[1],
+            )
+        return estimate(
+            layers,
+            self.fit,
+            noise=self.fit.noise,
+            steps=steps,
+            battery_wh=battery_wh,
+            device=self.device,
+            provenance=self.header.provenance,
+        )
+
+    def training_settings(self) -> tuple[int, str]:
+        """The batch size and optimiser that most of the profile was measured with."""
+        for measurement in reversed(self.measurements):
+            attributes = measurement.layers[0].kind.attributes
+            if "batch" in attributes and "optimizer" in attributes:
+                return int(attributes["batch"]), str(attributes["optimizer"])
+        return 10, "sgd"
+
+    @property
+    def profiling_s(self) -> float:
+        """Seconds spent on measuring."""
+        return sum(measurement.cost_s for measurement in self.measurements)
+
+    def __repr__(self) -> str:
+        good = len(usable(self.measurements))
+        failed = sum(m.failed is not None for m in self.measurements)
+        kinds = {layer.kind.name for m in self.measurements for layer in m.layers}
+        joules = self.header.provenance.value
+        return (
+            f"Profile of {self.device}: {good} measurements ({failed} failed) of {len(kinds)} kinds,"
+            f" {self.profiling_s:.0f} s of measuring, joules {joules}, method {self.method}"
+        )
+
+
+def fit(
+    measurements: Iterable[Measurement],
+    method: str = "paper",
+    kernel: str = "matern52",
+    device: str = "unknown",
+) -> Profile:
+    """A profile from plain measurements, wherever they come from: no framework, no device."""
+    rows = tuple(measurements)
+    if not usable(rows):
+        raise DataError("there is no measurement to fit: every row failed, or there are none")
+    devices = {row.device for row in rows}
+    provenances = {row.provenance for row in rows}
+    if len(devices) > 1 or len(provenances) > 1:
+        raise DataError(
+            "rows of several devices or provenances do not mix:"
+            f" {', '.join(sorted(devices))}; {', '.join(sorted(p.value for p in provenances))}"
+        )
+    name = next(iter(devices)) or device
+    header = Header(Fingerprint({"device": name}), {"name": "unknown"}, next(iter(provenances)))
+    return Profile(rows, header, method, kernel)
+
+
+def describe_device(fingerprint: Fingerprint) -> str:
+    """A device in a few words: what a reader needs to know whose joules these are."""
+    identity = fingerprint.identity
+    if "device" in identity:
+        return identity["device"]
+    parts = [
+        fingerprint.conditions.get("host", ""),
+        identity.get("processor", ""),
+        f"{identity.get('cores', '?')} cores",
+        f"{identity.get('threads', '?')} threads",
+        identity.get("accelerator", ""),
+        identity.get("framework", ""),
+    ]
+    return ", ".join(part for part in parts if part)

@@ -1,0 +1,343 @@
+"""Profiling: ask for the variant that teaches most, measure it, tell (paper, section 3.3).
+
+Each kind starts at the bounds of its widths (2 points in one dimension, 4 corners in two); the next
+point is where the posterior standard deviation is largest; a kind ends after `max_points`, or when
+the largest standard deviation is at most `tolerance` times the mean of the profiled values. (The
+paper says "variance smaller than 5 % of the profiled data"; joules² cannot be compared with joules,
+so the standard deviation is what we compare.) LAST kinds come first, then FIRST, then HIDDEN.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from ampere import gp
+from ampere.devices.device import Device, Workload
+from ampere.devices.fingerprint import changed_conditions, refuse_to_mix
+from ampere.errors import DataError
+from ampere.fitting import ORDER, KindProcess, fit_kind, isolated_points, usable
+from ampere.journal import Header, Journal
+from ampere.layers import Role, Widths
+from ampere.measurements import Measurement
+from ampere.measuring import Reference, Effort, calibrate, measure
+from ampere.profiles import Profile
+from ampere.variants import Isolation, Plan, Variant, isolate
+
+GRID = 24  # candidates along each of two widths
+GUIDES = ("energy", "time")
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """When to stop, what guides, and which kernel."""
+
+    max_points: int = 20
+    tolerance: float = 0.05
+    guide: str = "energy"
+    kernel: str = "matern52"
+
+    def __post_init__(self) -> None:
+        if self.max_points < 2:
+            raise DataError(f"max_points is {self.max_points}: at least the 2 bounds are needed")
+        if not 0 < self.tolerance < 1:
+            raise DataError(f"tolerance is {self.tolerance}: use a share such as 0.05")
+        if self.guide not in GUIDES:
+            raise DataError(f"unknown guide {self.guide!r}: use one of {', '.join(GUIDES)}")
+        if self.kernel not in gp.KERNELS:
+            known = ", ".join(gp.KERNELS)
+            raise DataError(f"unknown kernel {self.kernel!r}: use one of {known}")
+
+
+@dataclass
+class _Progress:
+    """What is known of one kind so far."""
+
+    isolation: Isolation
+    candidates: list[Widths]
+    told: set[Widths] = field(default_factory=set)
+    asked: set[Widths] = field(default_factory=set)
+    process: KindProcess | None = None
+    ended: bool = False
+
+    @property
+    def starts(self) -> list[Widths]:
+        """The bounds: both ends of one width, the four corners of two."""
+        bounds = self.isolation.bounds
+        corners = itertools.product(*(sorted(set(_snapped(self, name))) for name in sorted(bounds)))
+        return [Widths(dict(zip(sorted(bounds), corner, strict=True))) for corner in corners]
+
+
+class Profiler:
+    """The ask and tell that learns a profile; it neither measures nor knows how to.
+
+    Its state is a function of what it was told, so a journal told again resumes it.
+    """
+
+    def __init__(self, plan: Plan, strategy: Strategy | None = None) -> None:
+        self.strategy = strategy or Strategy()
+        self._kinds = {
+            isolation.kind.name: _Progress(isolation, _candidates(isolation))
+            for isolation in plan.isolations
+        }
+        self._rows: list[Measurement] = []
+
+    def ask(self, n: int = 1, affordable: float = float("inf")) -> list[Variant]:
+        """Up to n variants to measure next, of the kinds whose turn it is.
+
+        `affordable` is how many more measurements there is time for; they are shared out so that
+        every kind gets some. Fewer than n come when the others must be told first.
+        """
+        variants: list[Variant] = []
+        open_kinds = self._open_kinds()
+        while len(variants) < n:
+            before = len(variants)
+            for progress in open_kinds:
+                if len(variants) == n:
+                    break
+                widths = self._next(progress, affordable)
+                if widths is not None:
+                    progress.asked.add(widths)
+                    variants.append(isolate(progress.isolation, widths))
+            if len(variants) == before:
+                break
+        return variants
+
+    def tell(self, measurement: Measurement) -> None:
+        """Learn from a measurement; one that failed is told too."""
+        self._rows.append(measurement)
+        progress = self._subject(measurement)
+        if progress is None:
+            return
+        (widths,) = {
+            layer.widths
+            for layer in measurement.layers
+            if layer.kind == progress.isolation.kind
+        }
+        progress.asked.discard(widths)
+        progress.told.add(widths)
+        self._refit(progress)
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether every kind has ended."""
+        return all(progress.ended for progress in self._kinds.values())
+
+    @property
+    def remaining(self) -> int:
+        """How many more measurements it takes at most."""
+        return sum(self._left(progress) for progress in self._kinds.values() if not progress.ended)
+
+    @property
+    def phase(self) -> Role | None:
+        """Whose turn it is: LAST, FIRST, HIDDEN, or None at the end."""
+        for role in ORDER:
+            if any(not p.ended and p.isolation.kind.role is role for p in self._kinds.values()):
+                return role
+        return None
+
+    def _open_kinds(self) -> list[_Progress]:
+        phase = self.phase
+        return [
+            progress
+            for progress in self._kinds.values()
+            if not progress.ended and progress.isolation.kind.role is phase
+        ]
+
+    def _subject(self, measurement: Measurement) -> _Progress | None:
+        """The kind that a measured variant isolates; None for rows that are no variants of ours."""
+        if measurement.stage != "step" or len(measurement.layers) > 3:
+            return None
+        roles = {layer.kind.role: layer for layer in measurement.layers}
+        for role in reversed(ORDER):
+            if role in roles:
+                return self._kinds.get(roles[role].kind.name)
+        return None
+
+    def _left(self, progress: _Progress) -> int:
+        return max(0, min(self.strategy.max_points, len(progress.candidates)) - len(progress.told))
+
+    def _next(self, progress: _Progress, affordable: float) -> Widths | None:
+        used = progress.told | progress.asked
+        starts = [widths for widths in progress.starts if widths not in used]
+        if starts:
+            return starts[0]
+        cap = min(self._left(progress), self._share(progress, affordable))
+        free = [widths for widths in progress.candidates if widths not in used]
+        if not free or len(progress.asked) >= cap or progress.process is None:
+            return None
+        process = self._guide(progress.process)
+        for widths in progress.asked:
+            process = process.condition_on_location(progress.process.scale([_row(widths)])[0])
+        (index,) = gp.pick_next(process, progress.process.scale([_row(w) for w in free]))
+        return free[index]
+
+    def _share(self, progress: _Progress, affordable: float) -> float:
+        """This kind's part of the measurements that there is still time for, by its dimensions."""
+        weights = {
+            name: 2.0 ** len(p.isolation.bounds) for name, p in self._kinds.items() if not p.ended
+        }
+        return affordable * weights[progress.isolation.kind.name] / sum(weights.values())
+
+    def end_phase(self) -> None:
+        """End the kinds whose turn it is, because there is no time for more of them."""
+        for progress in self._open_kinds():
+            progress.ended = True
+
+    def _guide(self, process: KindProcess) -> gp.GaussianProcess:
+        return process.time if self.strategy.guide == "time" and process.time else process.energy
+
+    def _refit(self, progress: _Progress) -> None:
+        """Fit a kind again, and see whether it has ended."""
+        known = {
+            name: other.process
+            for name, other in self._kinds.items()
+            if other.process is not None and other is not progress
+        }
+        points = isolated_points(progress.isolation.kind.name, usable(self._rows), known)
+        if points:
+            kind = progress.isolation.kind.name
+            progress.process = fit_kind(kind, points, self.strategy.kernel)
+        started = all(widths in progress.told for widths in progress.starts)
+        full = self._left(progress) == 0
+        progress.ended = started and (full or (not progress.asked and self._is_sure(progress)))
+
+    def _is_sure(self, progress: _Progress) -> bool:
+        """Largest standard deviation at most `tolerance` × mean value; never on the bounds alone."""
+        process = progress.process
+        if process is None or len(progress.told) <= len(progress.starts):
+            return False
+        guide = self._guide(process)
+        _, std = guide.predict(process.scale([_row(widths) for widths in progress.candidates]))
+        by_time = guide is process.time
+        values = [p.cost.time_s if by_time else p.cost.energy_j for p in process.points]
+        return bool(std.max() <= self.strategy.tolerance * abs(float(np.mean(values))))
+
+
+def _row(widths: Widths) -> list[int]:
+    return [widths[name] for name in sorted(widths)]
+
+
+def _snapped(progress: _Progress, name: str) -> tuple[int, int]:
+    """The bounds of a width, moved inwards to its multiples."""
+    low, high = progress.isolation.bounds[name]
+    step = progress.isolation.steps[name]
+    low, high = -(-low // step) * step, high // step * step
+    return (low, high) if low <= high else (step, step)
+
+
+def _candidates(isolation: Isolation) -> list[Widths]:
+    """Every width in one dimension (at most some hundreds), an even grid in two."""
+    progress = _Progress(isolation, [])
+    axes = []
+    names = sorted(isolation.bounds)
+    limit = 512 if len(names) == 1 else GRID
+    for name in names:
+        low, high = _snapped(progress, name)
+        step = isolation.steps[name]
+        count = min(limit, (high - low) // step + 1)
+        axes.append(sorted({step * round(v / step) for v in np.linspace(low, high, count)}))
+    return [Widths(dict(zip(names, point, strict=True))) for point in itertools.product(*axes)]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a profiling run is doing, for whoever shows it."""
+
+    doing: str
+    done: int
+    remaining: int
+    seconds_left: float
+    measurement: Measurement | None = None
+
+
+Watch = Callable[[Event], None]
+
+
+def run_profiler(
+    profiler: Profiler,
+    device: Device,
+    journal: Journal,
+    *,
+    effort: Effort | None = None,
+    time_limit_s: float = float("inf"),
+    together: int = 4,
+    watch: Watch = lambda event: None,
+) -> None:
+    """Ask, measure, write down, tell, until the profiler stops or time is up."""
+    nominal = reference_of(journal.header)
+    start = time.monotonic()
+    done = 0
+    while not profiler.should_stop:
+        spent = time.monotonic() - start
+        pace = spent / done if done else 1.5
+        affordable = (time_limit_s - spent) / pace
+        variants = profiler.ask(together, affordable)
+        if not variants:
+            profiler.end_phase()
+            continue
+        remaining = int(min(profiler.remaining, affordable))
+        doing = f"{profiler.phase.value if profiler.phase else ''} " + ", ".join(map(str, variants))
+        watch(Event(doing, done, remaining, remaining * pace))
+        workloads = [(Workload(variant.layers), variant.layers) for variant in variants]
+        for measurement in measure(device, workloads, nominal, effort):
+            journal.append(measurement)
+            profiler.tell(measurement)
+            done += 1
+            watch(Event(doing, done, profiler.remaining, 0.0, measurement))
+
+
+def open_journal(
+    path: str | Path, device: Device, *, model: str | None = None, any_device: bool = False
+) -> tuple[Journal, list[str]]:
+    """Open or create the journal of a device; another device's is refused, naming the keys.
+
+    Returns the journal and warnings about conditions that have changed since it was begun.
+    """
+    fingerprint = device.fingerprint
+    if Path(path).exists():
+        header = Header(fingerprint, device.meter, device.provenance)
+    else:
+        nominal = calibrate(device)
+        header = Header(
+            fingerprint,
+            device.meter,
+            device.provenance,
+            reference_time_s=nominal.time_s,
+            reference_energy_j=nominal.energy_j,
+            idle_w=nominal.idle_w,
+            model=model,
+        )
+    journal = Journal.open(path, header)
+    try:
+        if not any_device:
+            refuse_to_mix(fingerprint, journal.header.fingerprint)
+    except BaseException:
+        journal.close()
+        raise
+    return journal, changed_conditions(journal.header.fingerprint, fingerprint)
+
+
+def reference_of(header: Header) -> Reference:
+    """The scale that a journal was begun with; measurements of later days are divided by it too."""
+    if not header.reference_time_s or not header.reference_energy_j:
+        raise DataError("this profile was not measured here: it has no reference to measure by")
+    return Reference(header.idle_w or 0.0, header.reference_time_s, header.reference_energy_j)
+
+
+def resume(profiler: Profiler, measurements: Sequence[Measurement]) -> None:
+    """Tell a profiler what is already known."""
+    for measurement in measurements:
+        profiler.tell(measurement)
+
+
+def as_profile(journal: Journal, strategy: Strategy) -> Profile:
+    """The profile that a journal has become."""
+    return replace(
+        Profile(tuple(journal.measurements), journal.header), kernel=strategy.kernel
+    )

@@ -1,0 +1,194 @@
+"""Which tiny networks isolate a layer, and the subtraction that recovers its cost.
+
+    LAST alone                 ->  E_last(C)
+    FIRST + LAST               ->  E_first(C)      = E − Ê_last(C)                       (eq. 1)
+    FIRST + HIDDEN + LAST      ->  E_hidden(C, C') = E − Ê_first(C) − Ê_last(C')         (eq. 2)
+
+with C the width that FIRST delivers and C' the width that reaches LAST. (The indices in the paper's
+equation 1 are swapped against equations 2 and 4.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ampere.errors import ModelError
+from ampere.layers import (
+    Call,
+    Layer,
+    LayerKind,
+    Role,
+    Shape,
+    Size,
+    Structure,
+    Widths,
+    shape_at,
+)
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """How one kind is isolated: the FIRST and LAST around it, and the widths it may take."""
+
+    kind: LayerKind
+    bounds: Mapping[str, tuple[int, int]]
+    first: LayerKind | None = None
+    last: LayerKind | None = None
+
+    @property
+    def steps(self) -> dict[str, int]:
+        """What each width must be a multiple of."""
+        structure = self.kind.structure
+        return {w: (structure.multiples[w] if structure else 1) for w in sorted(self.bounds)}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A 1-, 2- or 3-layer network that is trained only to be metered."""
+
+    layers: tuple[Layer, ...]
+
+    @property
+    def subject(self) -> Layer:
+        """The layer that this variant is there for: the hidden one, else the first, else the last."""
+        order = (Role.HIDDEN, Role.FIRST, Role.LAST)
+        return min(self.layers, key=lambda layer: order.index(layer.kind.role))
+
+    def __str__(self) -> str:
+        widths = ", ".join(f"{k}={v}" for k, v in self.subject.widths.items())
+        return f"{self.subject.kind.operation}({widths})"
+
+
+def isolate(isolation: Isolation, widths: Widths) -> Variant:
+    """The smallest network that contains the kind at these widths."""
+    subject = Layer(isolation.kind.role.value, isolation.kind, widths)
+    layers = [subject]
+    structure = _structure(isolation.kind)
+    if isolation.first is not None:
+        delivers = shape_at(structure.input, widths)
+        layers.insert(0, Layer("first", isolation.first, _meeting(isolation.first, delivers)))
+    if isolation.last is not None:
+        arrives = shape_at(structure.output, widths)
+        layers.append(Layer("last", isolation.last, _meeting(isolation.last, arrives)))
+    return Variant(tuple(layers))
+
+
+def _meeting(kind: LayerKind, shape: Sequence[int]) -> Widths:
+    """The widths of a FIRST or LAST that meets its neighbour in a tensor of this shape."""
+    structure = _structure(kind)
+    side = structure.output if kind.role is Role.FIRST else structure.input
+    return Widths(
+        {
+            symbol.width: size * symbol.over // symbol.times
+            for symbol, size in zip(side, shape, strict=True)
+            if isinstance(symbol, Size)
+        }
+    )
+
+
+class StandIns(Protocol):
+    """A framework's way to fit FIRST and LAST to a hidden layer's map."""
+
+    def first_for(self, first: LayerKind, target: Shape, input_grad: bool) -> LayerKind:
+        """FIRST at an input for which it delivers this shape."""
+        ...
+
+    def last_for(self, last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
+        """LAST for an input of this shape."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The isolations of all kinds, LAST before FIRST before HIDDEN, and kinds that have none."""
+
+    isolations: tuple[Isolation, ...]
+    impossible: Mapping[str, str]
+
+
+def plan(layers: Sequence[Layer], stand_ins: StandIns) -> Plan:
+    """Which kinds must be profiled so that each of these layers gets its cost by subtraction."""
+    return _Planner(layers, stand_ins).plan()
+
+
+class _Planner:
+    def __init__(self, layers: Sequence[Layer], stand_ins: StandIns) -> None:
+        self.layers, self.stand_ins = layers, stand_ins
+        self.found: dict[str, Isolation] = {}
+        self.impossible: dict[str, str] = {}
+
+    def plan(self) -> Plan:
+        last = self.layers[-1].kind
+        first = self.layers[0].kind
+        for layer in self.layers:
+            structure = _structure(layer.kind)
+            grad_out = structure.input_grad or any(_trains(call) for call in structure.calls)
+            try:
+                if layer.kind.role is Role.LAST:
+                    self._add(Isolation(layer.kind, self._bounds(layer)))
+                    continue
+                after = self.stand_ins.last_for(last, structure.output, grad_out)
+                if layer.kind.role is Role.FIRST:
+                    self._add_first(layer.kind, self._bounds(layer), after)
+                    continue
+                before = self.stand_ins.first_for(first, structure.input, structure.input_grad)
+                isolation = Isolation(layer.kind, self._bounds(layer), before, after)
+                self._add_neighbours(isolation)
+                self._add(isolation)
+            except ModelError as error:
+                self.impossible[layer.kind.name] = str(error)
+        order = (Role.LAST, Role.FIRST, Role.HIDDEN)
+        chosen = sorted(self.found.values(), key=lambda iso: order.index(iso.kind.role))
+        return Plan(tuple(chosen), self.impossible)
+
+    def _bounds(self, layer: Layer) -> dict[str, tuple[int, int]]:
+        structure = _structure(layer.kind)
+        return {name: (structure.multiples[name], size) for name, size in layer.widths.items()}
+
+    def _add(self, isolation: Isolation) -> None:
+        """Add a kind, or widen the widths of one that is there."""
+        known = self.found.get(isolation.kind.name)
+        if known is not None:
+            bounds = {
+                name: (min(low, known.bounds[name][0]), max(high, known.bounds[name][1]))
+                for name, (low, high) in isolation.bounds.items()
+            }
+            isolation = replace(known, bounds=bounds)
+        self.found[isolation.kind.name] = isolation
+
+    def _add_first(
+        self, kind: LayerKind, bounds: Mapping[str, tuple[int, int]], last: LayerKind
+    ) -> None:
+        isolation = Isolation(kind, bounds, last=last)
+        self._add_neighbours(isolation)
+        self._add(isolation)
+
+    def _add_neighbours(self, isolation: Isolation) -> None:
+        """FIRST and LAST kinds at every width that this kind's variants give them."""
+        ends = [
+            isolate(isolation, Widths({name: side[i] for name, side in isolation.bounds.items()}))
+            for i in (0, 1)
+        ]
+        for small, large in zip(*(variant.layers for variant in ends), strict=True):
+            if small.kind == isolation.kind:
+                continue
+            bounds = {name: (small.widths[name], large.widths[name]) for name in small.widths}
+            if small.kind.role is Role.LAST:
+                self._add(Isolation(small.kind, bounds))
+            else:
+                structure = _structure(small.kind)
+                grad = any(_trains(call) for call in structure.calls)
+                after = self.stand_ins.last_for(self.layers[-1].kind, structure.output, grad)
+                self._add_first(small.kind, bounds, after)
+
+
+def _structure(kind: LayerKind) -> Structure:
+    if kind.structure is None:
+        raise ModelError(f"{kind.name} has no structure to build a variant from")
+    return kind.structure
+
+
+def _trains(call: Call) -> bool:
+    return not call.frozen and (call.op == "parameter" or bool(call.arguments))

@@ -1,0 +1,109 @@
+"""What every meter must do. The tests of a meter inherit `MeterContract`, wherever it comes from.
+
+class TestMyMeter(MeterContract):
+    driver = MyMeter
+
+    def settings(self, tmp_path):
+        return {"address": "0x40"}
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from ampere.errors import MeterError
+from ampere.meters import Meter, MeterDriver, Provenance, Reading, energy_between
+
+
+class MeterContract:
+    driver: ClassVar[type[MeterDriver]]
+
+    def settings(self, tmp_path: Path) -> dict[str, float | str]:
+        """Settings with which the meter can be opened here; override."""
+        return {}
+
+    def work(self, meter: Any) -> None:
+        """Something that takes energy; override where keeping the processor busy is not enough."""
+        end = time.perf_counter() + 0.01
+        while time.perf_counter() < end:
+            pass
+
+    @pytest.fixture
+    def meter(self, tmp_path: Path) -> Meter:
+        driver: Any = self.driver
+        settings = self.settings(tmp_path)
+        meter: Meter = driver(**settings)
+        return meter
+
+    @pytest.fixture
+    def readings(self, meter: Meter) -> list[Reading]:
+        readings = [meter.read()]
+        for _ in range(3):
+            self.work(meter)
+            readings.append(meter.read())
+        return readings
+
+    def test_is_a_meter(self, meter: Meter) -> None:
+        assert isinstance(meter, Meter)
+
+    def test_returns_finite_readings(self, readings: list[Reading]) -> None:
+        for reading in readings:
+            assert isinstance(reading, Reading)
+            assert math.isfinite(reading.energy_j)
+            assert math.isfinite(reading.time_s)
+
+    def test_total_never_falls(self, readings: list[Reading]) -> None:
+        energies = [reading.energy_j for reading in readings]
+        assert energies == sorted(energies)
+
+    def test_time_never_runs_backwards(self, readings: list[Reading]) -> None:
+        times = [reading.time_s for reading in readings]
+        assert times == sorted(times)
+
+    def test_work_takes_energy_and_time(self, readings: list[Reading]) -> None:
+        energy_j, time_s = energy_between(readings[0], readings[-1])
+        assert energy_j > 0
+        assert time_s > 0
+
+    def test_every_reading_has_the_provenance_of_the_class(self, readings: list[Reading]) -> None:
+        assert isinstance(self.driver.provenance, Provenance)
+        assert {reading.provenance for reading in readings} == {self.driver.provenance}
+
+    def test_says_what_it_is_in_one_line(self) -> None:
+        for text in (self.driver.name, self.driver.summary):
+            assert text.strip()
+            assert "\n" not in text
+
+    def test_name_can_stand_on_the_command_line(self) -> None:
+        assert not set(self.driver.name) & set(":,= ")
+        assert self.driver.name != "auto"
+
+    def test_obstacle_is_none_or_one_line(self) -> None:
+        obstacle = self.driver.obstacle()
+        assert obstacle is None or (obstacle.strip() and "\n" not in obstacle)
+
+    def test_settings_are_plain_data(self, tmp_path: Path) -> None:
+        settings = self.settings(tmp_path)
+        driver: Any = self.driver
+        driver(**json.loads(json.dumps(settings))).read()
+        for parameter in inspect.signature(driver).parameters.values():
+            assert parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+            assert parameter.default is parameter.empty or isinstance(
+                parameter.default, (int, float, str, type(None))
+            )
+
+    def test_unknown_settings_are_refused(self, tmp_path: Path) -> None:
+        driver: Any = self.driver
+        with pytest.raises((TypeError, MeterError)):
+            driver(**self.settings(tmp_path), no_such_setting=1.0)
+
+    def test_idle_power_if_known_is_watts(self, meter: Meter) -> None:
+        idle_w = getattr(meter, "idle_w", None)
+        assert idle_w is None or 0 <= idle_w < math.inf

@@ -1,0 +1,236 @@
+"""The list of meters: ampere's own, and those that other packages register."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ampere.meters
+from ampere.errors import MeterError
+from ampere.meters import (
+    MeterDriver,
+    MeterStatus,
+    Provenance,
+    choose_meter,
+    describe_meters,
+    meter_classes,
+    open_meter,
+    parse_meter,
+)
+from ampere.meters.cpu import CpuMeter
+from ampere.meters.fake import FakeMeter
+from ampere.meters.rapl import RaplMeter
+from ampere.meters.replay import ReplayMeter
+
+Register = Callable[..., None]
+
+THIRD_PARTY = """
+from ampere.meters.fake import FakeMeter
+from ampere.meters.meter import Provenance
+
+class Meter(FakeMeter):
+    name = "{name}"
+    summary = "a meter from elsewhere"
+    provenance = Provenance("{provenance}")
+
+    @classmethod
+    def obstacle(cls):
+        {obstacle}
+"""
+
+
+@pytest.fixture
+def register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Register:
+    """Installs a package that registers one meter, as pip would."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def install(name: str, provenance: str = "counter", obstacle: str = "", code: str = "") -> None:
+        module = f"thirdparty_{name}_{abs(hash(tmp_path))}"
+        source = THIRD_PARTY.format(
+            name=name, provenance=provenance, obstacle=obstacle or "return None"
+        )
+        (tmp_path / f"{module}.py").write_text(code or source)
+        metadata = tmp_path / f"{module}-1.0.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+        (metadata / "entry_points.txt").write_text(f"[ampere.meters]\n{name} = {module}:Meter\n")
+        importlib.invalidate_caches()
+
+    return install
+
+
+@pytest.fixture(autouse=True)
+def rapl_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine that runs the tests must not matter."""
+    monkeypatch.setattr(RaplMeter, "obstacle", classmethod(lambda cls: "no counter here"))
+
+
+@pytest.fixture
+def rapl_is_present(rapl_is_absent: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RaplMeter, "obstacle", classmethod(lambda cls: None))
+
+
+def status(name: str) -> MeterStatus:
+    return next(status for status in describe_meters() if status.name == name)
+
+
+def test_own_meters_are_found() -> None:
+    classes = meter_classes()
+    own: dict[str, type[MeterDriver]] = {
+        "rapl": RaplMeter,
+        "cpu": CpuMeter,
+        "replay": ReplayMeter,
+        "fake": FakeMeter,
+    }
+    assert {name: classes[name] for name in own} == own
+    assert all(driver.name == name for name, driver in own.items())
+
+
+def test_own_meters_are_registered_as_those_of_others_are() -> None:
+    tomllib = pytest.importorskip("tomllib")
+    pyproject = Path(__file__).parents[2] / "pyproject.toml"
+    project = tomllib.loads(pyproject.read_text())["project"]
+    assert project["entry-points"][ampere.meters.GROUP] == ampere.meters._OWN
+
+
+def test_third_party_meter_is_found_and_opened(register: Register) -> None:
+    register("ina219", provenance="sensor")
+    assert "ina219" in meter_classes()
+    assert open_meter("ina219", step_j=1.0).read().provenance is Provenance.SENSOR
+    assert status("ina219") == MeterStatus(
+        "ina219", Provenance.SENSOR, "a meter from elsewhere", True, None, default=True
+    )
+
+
+def test_own_meters_cannot_be_replaced(register: Register) -> None:
+    register("cpu")
+    assert meter_classes()["cpu"] is CpuMeter
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        ("import no_such_package", "no_such_package"),
+        ("raise RuntimeError('no driver')", "no driver"),
+        ("", "Meter"),
+        ("class Meter: pass", "lacks name, provenance, summary, obstacle, read"),
+    ],
+)
+def test_broken_meter_only_hurts_who_asks_for_it(
+    register: Register, code: str, complaint: str
+) -> None:
+    register("broken", code=code or "# no class")
+    assert "broken" not in meter_classes()
+    assert choose_meter("auto") == "cpu"
+    listed = status("broken")
+    assert (listed.available, listed.provenance, listed.default) == (False, None, False)
+    assert complaint in str(listed.obstacle)
+    assert "\n" not in str(listed.obstacle)
+    with pytest.raises(MeterError, match=complaint):
+        open_meter("broken")
+
+
+def test_meter_that_fails_to_look_around_is_unavailable(register: Register) -> None:
+    register("shaky", obstacle="raise OSError('bus error')")
+    assert choose_meter("auto") == "cpu"
+    assert not status("shaky").available
+    assert "bus error" in str(status("shaky").obstacle)
+
+
+def test_auto_takes_rapl_first(register: Register, rapl_is_present: None) -> None:
+    register("a_sensor", provenance="sensor")
+    assert choose_meter("auto") == "rapl"
+    assert [s.name for s in describe_meters() if s.default] == ["rapl"]
+
+
+@pytest.mark.parametrize("provenance", ["counter", "sensor"])
+def test_auto_takes_other_hardware_before_the_model(register: Register, provenance: str) -> None:
+    register("elsewhere", provenance=provenance)
+    assert choose_meter("auto") == "elsewhere"
+
+
+@pytest.mark.parametrize("provenance", ["battery", "external", "modelled", "simulated", "recorded"])
+def test_auto_takes_nothing_else(register: Register, provenance: str) -> None:
+    register("elsewhere", provenance=provenance)
+    assert choose_meter("auto") == "cpu"
+
+
+def test_auto_passes_over_what_cannot_be_used(register: Register) -> None:
+    register("unplugged", obstacle="return 'plug it in'")
+    assert choose_meter("auto") == "cpu"
+    assert isinstance(open_meter("auto"), CpuMeter)
+    assert status("unplugged").obstacle == "plug it in"
+    assert [s.name for s in describe_meters() if s.default] == ["cpu"]
+
+
+def test_settings_reach_the_meter() -> None:
+    meter = open_meter("cpu", idle_w=2.5, active_w=9.0)
+    assert isinstance(meter, CpuMeter)
+    assert (meter.idle_w, meter.active_w) == (2.5, 9.0)
+
+
+def test_unknown_meter_lists_the_known_ones() -> None:
+    for ask in (open_meter, choose_meter):
+        with pytest.raises(MeterError, match=r"'volta'.*auto, rapl, cpu, replay, fake"):
+            ask("volta")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "complaint"),
+    [
+        ("cpu", {"idle": 1.0}, "'idle'; its settings are: idle_w, active_w"),
+        ("replay", {}, "'path'; its settings are: path"),
+        ("replay", {"path": 3.0}, "does not take"),
+        ("cpu", {"idle_w": "two"}, "must be watts"),
+    ],
+)
+def test_wrong_settings_are_explained(
+    name: str, settings: dict[str, float | str], complaint: str
+) -> None:
+    with pytest.raises(MeterError, match=complaint):
+        open_meter(name, **settings)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "settings"),
+    [
+        ("rapl", "rapl", {}),
+        (" auto ", "auto", {}),
+        ("cpu:idle_w=2.5,active_w=9", "cpu", {"idle_w": 2.5, "active_w": 9.0}),
+        ("cpu: idle_w = 2.5 , active_w = 1e1", "cpu", {"idle_w": 2.5, "active_w": 10.0}),
+        ("replay:path=log.csv", "replay", {"path": "log.csv"}),
+        ("replay:path=C:\\logs\\a=b.csv", "replay", {"path": "C:\\logs\\a=b.csv"}),
+    ],
+)
+def test_parse(text: str, name: str, settings: dict[str, float | str]) -> None:
+    assert parse_meter(text) == (name, settings)
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":", ":idle_w=1", "cpu:", "cpu:idle_w", "cpu:=2", "cpu:idle_w=", "cpu:idle_w=1,"]
+)
+def test_parse_refuses(text: str) -> None:
+    with pytest.raises(MeterError, match=r"write it as|has no name"):
+        parse_meter(text)
+
+
+def test_parse_refuses_a_setting_given_twice() -> None:
+    with pytest.raises(MeterError, match="idle_w is given twice"):
+        parse_meter("cpu:idle_w=1,idle_w=2")
+
+
+def test_listing_meters_imports_nothing_heavy() -> None:
+    code = (
+        "import sys, ampere.meters; ampere.meters.describe_meters();"
+        "print(*{'torch', 'scipy', 'numpy', 'typer', 'rich'} & set(sys.modules))"
+    )
+    environment = {"PYTHONPATH": str(Path(ampere.meters.__file__).parents[2])}
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.split() == []
