@@ -1,3 +1,119 @@
-"""Estimate the energy and time that training a neural network will cost on a device."""
+"""Estimate the energy and time that training a neural network will cost on a device.
+
+    import ampere
+
+    profile = ampere.profile("zoo:lenet5", path="lenet5.ampere")
+    print(profile.estimate("zoo:lenet5(channels=[3, 8])", steps=2000))
+
+Names are imported when they are first used: `import ampere` is light, and estimating from plain
+layers needs no framework.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from ampere.api import check, evaluate, measure, profile, tell
+    from ampere.checking import Check
+    from ampere.devices.device import Device, Settings
+    from ampere.devices.local import LocalDevice
+    from ampere.errors import AmpereError
+    from ampere.estimating import Estimate
+    from ampere.evaluating import Evaluation
+    from ampere.frameworks.torch import read as read_layers
+    from ampere.inputs import InputSpec
+    from ampere.layers import Features, Layer, LayerKind, Role, Widths
+    from ampere.measurements import Measurement, read_rows
+    from ampere.measuring import Effort
+    from ampere.meters.meter import Meter, Provenance, Reading
+    from ampere.profiles import Profile, fit
+    from ampere.profiling import Profiler, Strategy
+
+_HOMES = {
+    "AmpereError": "ampere.errors",
+    "Check": "ampere.checking",
+    "Device": "ampere.devices.device",
+    "Effort": "ampere.measuring",
+    "Estimate": "ampere.estimating",
+    "Evaluation": "ampere.evaluating",
+    "Features": "ampere.layers",
+    "InputSpec": "ampere.inputs",
+    "Layer": "ampere.layers",
+    "LayerKind": "ampere.layers",
+    "LocalDevice": "ampere.devices.local",
+    "Measurement": "ampere.measurements",
+    "Meter": "ampere.meters.meter",
+    "Profile": "ampere.profiles",
+    "Profiler": "ampere.profiling",
+    "Provenance": "ampere.meters.meter",
+    "Reading": "ampere.meters.meter",
+    "Role": "ampere.layers",
+    "Settings": "ampere.devices.device",
+    "Strategy": "ampere.profiling",
+    "Widths": "ampere.layers",
+    "check": "ampere.api",
+    "evaluate": "ampere.api",
+    "fit": "ampere.profiles",
+    "measure": "ampere.api",
+    "profile": "ampere.api",
+    "read_layers": "ampere.frameworks.torch:read",
+    "read_rows": "ampere.measurements",
+    "tell": "ampere.api",
+}
+
+__all__ = [
+    "AmpereError",
+    "Check",
+    "Device",
+    "Effort",
+    "Estimate",
+    "Evaluation",
+    "Features",
+    "InputSpec",
+    "Layer",
+    "LayerKind",
+    "LocalDevice",
+    "Measurement",
+    "Meter",
+    "Profile",
+    "Profiler",
+    "Provenance",
+    "Reading",
+    "Role",
+    "Settings",
+    "Strategy",
+    "Widths",
+    "check",
+    "evaluate",
+    "fit",
+    "measure",
+    "profile",
+    "read_layers",
+    "read_rows",
+    "tell",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'ampere' has no attribute {name!r}")
+    module, _, attribute = home.partition(":")
+    try:
+        value = getattr(import_module(module), attribute or name)
+    except ModuleNotFoundError as error:
+        if error.name == "torch":
+            raise ModuleNotFoundError(
+                f"ampere.{name} needs PyTorch: pip install 'ampere[torch]'", name="torch"
+            ) from None
+        raise
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -46,6 +46,23 @@ class Reference:
     energy_j: float
 
 
+@dataclass(frozen=True)
+class Event:
+    """What a run of measurements is doing, for whoever shows it."""
+
+    doing: str
+    done: int
+    total: int
+    seconds_left: float
+
+
+Watch = Callable[[Event], None]
+
+
+def unwatched(event: Event) -> None:
+    """Nobody watches."""
+
+
 @dataclass
 class _Run:
     """One workload in hand: what has been seen of it so far."""

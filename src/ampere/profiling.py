@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +25,7 @@ from ampere.fitting import ORDER, KindProcess, fit_kind, isolated_points, usable
 from ampere.journal import Header, Journal
 from ampere.layers import Role, Widths
 from ampere.measurements import Measurement
-from ampere.measuring import Reference, Effort, calibrate, measure
-from ampere.profiles import Profile
+from ampere.measuring import Effort, Event, Reference, Watch, calibrate, measure, unwatched
 from ampere.variants import Isolation, Plan, Variant, isolate
 
 GRID = 24  # candidates along each of two widths
@@ -245,20 +244,6 @@ def _candidates(isolation: Isolation) -> list[Widths]:
     return [Widths(dict(zip(names, point, strict=True))) for point in itertools.product(*axes)]
 
 
-@dataclass(frozen=True)
-class Event:
-    """What a profiling run is doing, for whoever shows it."""
-
-    doing: str
-    done: int
-    remaining: int
-    seconds_left: float
-    measurement: Measurement | None = None
-
-
-Watch = Callable[[Event], None]
-
-
 def run_profiler(
     profiler: Profiler,
     device: Device,
@@ -267,7 +252,7 @@ def run_profiler(
     effort: Effort | None = None,
     time_limit_s: float = float("inf"),
     together: int = 4,
-    watch: Watch = lambda event: None,
+    watch: Watch = unwatched,
 ) -> None:
     """Ask, measure, write down, tell, until the profiler stops or time is up."""
     nominal = reference_of(journal.header)
@@ -275,21 +260,22 @@ def run_profiler(
     done = 0
     while not profiler.should_stop:
         spent = time.monotonic() - start
-        pace = spent / done if done else 1.5
+        pace = spent / done if done else 2.0
         affordable = (time_limit_s - spent) / pace
         variants = profiler.ask(together, affordable)
         if not variants:
             profiler.end_phase()
             continue
-        remaining = int(min(profiler.remaining, affordable))
-        doing = f"{profiler.phase.value if profiler.phase else ''} " + ", ".join(map(str, variants))
-        watch(Event(doing, done, remaining, remaining * pace))
+        role = profiler.phase.value if profiler.phase else ""
+        doing = f"{role} {', '.join(map(str, variants))}"
+        left = round(min(profiler.remaining, max(affordable, 0)))
+        watch(Event(doing, done, done + left, left * pace))
         workloads = [(Workload(variant.layers), variant.layers) for variant in variants]
         for measurement in measure(device, workloads, nominal, effort):
             journal.append(measurement)
             profiler.tell(measurement)
             done += 1
-            watch(Event(doing, done, profiler.remaining, 0.0, measurement))
+    watch(Event("done", done, done, 0.0))
 
 
 def open_journal(
@@ -334,10 +320,3 @@ def resume(profiler: Profiler, measurements: Sequence[Measurement]) -> None:
     """Tell a profiler what is already known."""
     for measurement in measurements:
         profiler.tell(measurement)
-
-
-def as_profile(journal: Journal, strategy: Strategy) -> Profile:
-    """The profile that a journal has become."""
-    return replace(
-        Profile(tuple(journal.measurements), journal.header), kernel=strategy.kernel
-    )

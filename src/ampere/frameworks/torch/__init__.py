@@ -64,3 +64,20 @@ def as_input(input: InputSpec | str | Sequence[int] | torch.Tensor) -> InputSpec
 def plan_variants(layers: Sequence[Layer]) -> Plan:
     """The variants that isolate each kind of these layers."""
     return plan(layers, standins)
+
+
+def check_layers(batch_size: int = 10) -> tuple[tuple[Layer, Layer], Layer, Layer]:
+    """The layers of the additivity check: a first and a last one, and two kinds to put between."""
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 16, 1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 10),
+    )
+    first, stacked, other, last = read_layers(model, InputSpec((3, 32, 32)), batch_size=batch_size)
+    return (first, last), stacked, other

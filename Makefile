@@ -1,0 +1,43 @@
+# `make help` lists the targets. Everything that python needs is installed by pip into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format benchmarks clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP)  ## create .venv and install ampere into it
+
+# constraints.txt bounds torch: without it pip takes several gigabytes of CUDA packages.
+$(STAMP): pyproject.toml constraints.txt src/ampere/__init__.py
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,dev]'
+	@touch $(STAMP)
+
+demo: setup  ## profile LeNet-5 on this machine, estimate five unseen variants, check by metering
+	$(BIN)/python examples/01_lenet5.py
+
+lint: setup  ## ruff, mypy, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint  ## lint, types, import contracts, tests
+	$(BIN)/python -m pytest
+
+format: setup  ## let ruff format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+benchmarks: setup  ## the figures in docs/results.md; takes about an hour, leave the machine alone
+	$(BIN)/python -m pytest -m measuring -n 0 --timeout 0
+	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/accuracy.py
+
+clean:  ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,206 @@
+"""The verbs of ampere on whole models: what the command line and `import ampere` offer.
+
+    profile(model)   learn what this device's layers cost      -> Profile
+    measure(model)   meter a model itself                      -> Measurement
+    evaluate(model)  compare estimates with metered models     -> Evaluation
+    check()          is this machine quiet, is energy additive -> Check
+    tell(profile)    add measurements from elsewhere           -> Profile
+
+Each runs on this machine unless it is given another device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from ampere.checking import Check
+from ampere.checking import check as check_device
+from ampere.devices.device import Device, ModelSpec, Workload
+from ampere.devices.fingerprint import Fingerprint
+from ampere.devices.local import LocalDevice
+from ampere.errors import DataError, FingerprintError, MeasurementFailed
+from ampere.evaluating import Evaluation
+from ampere.evaluating import evaluate as evaluate_device
+from ampere.inputs import InputSpec
+from ampere.journal import Header, Journal
+from ampere.measurements import Measurement
+from ampere.measuring import Effort, Watch, calibrate, unwatched
+from ampere.measuring import measure as measure_workloads
+from ampere.profiles import Profile
+from ampere.profiling import Profiler, Strategy, open_journal, resume, run_profiler
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    Model: TypeAlias = "nn.Module | str"
+    Input: TypeAlias = "InputSpec | str | Sequence[int] | torch.Tensor | None"
+
+
+@contextmanager
+def _device_or_local(device: Device | None) -> Iterator[Device]:
+    """The given device, which stays open, or this machine, which is closed afterwards."""
+    if device is not None:
+        yield device
+        return
+    with LocalDevice() as local:
+        yield local
+
+
+def profile(
+    model: Model,
+    input: Input = None,
+    *,
+    path: str | Path,
+    device: Device | None = None,
+    batch_size: int = 10,
+    optimizer: str = "sgd",
+    strategy: Strategy | None = None,
+    effort: Effort | None = None,
+    time_limit_s: float = float("inf"),
+    any_device: bool = False,
+    watch: Watch = unwatched,
+) -> Profile:
+    """Profile the kinds of a model's layers on a device; the file at `path` grows as it goes.
+
+    A profile that is already there goes on where it stopped.
+    """
+    from ampere.frameworks.torch import plan_variants, read
+
+    strategy = strategy or Strategy()
+    layers = read(model, input, batch_size=batch_size, optimizer=optimizer)
+    plan = plan_variants(layers)
+    name = model if isinstance(model, str) else type(model).__name__
+    with _device_or_local(device) as device:
+        if not device.provenance.immediate:
+            # The paper's surrogate: joules come too late to guide, seconds do not.
+            strategy = replace(strategy, guide="time")
+        journal, notes = open_journal(path, device, model=name, any_device=any_device)
+        with journal:
+            profiler = Profiler(plan, strategy)
+            resume(profiler, journal.measurements)
+            run_profiler(
+                profiler, device, journal, effort=effort, time_limit_s=time_limit_s, watch=watch
+            )
+            measurements = tuple(journal.measurements)
+    impossible = [f"{kind} cannot be isolated: {why}" for kind, why in plan.impossible.items()]
+    return Profile(
+        measurements, journal.header, kernel=strategy.kernel, notes=(*notes, *impossible)
+    )
+
+
+def measure(
+    model: Model,
+    input: Input = None,
+    *,
+    device: Device | None = None,
+    batch_size: int = 10,
+    optimizer: str = "sgd",
+    effort: Effort | None = None,
+) -> Measurement:
+    """Meter the training step of a model itself.
+
+    A model given by name is built by its own code; a module is built again from its layers.
+    """
+    from ampere.frameworks.torch import as_input, read
+
+    spec = None if input is None else as_input(input)
+    layers = read(model, spec, batch_size=batch_size, optimizer=optimizer)
+    if isinstance(model, str):
+        text = None if spec is None else str(spec)
+        workload = Workload(model=ModelSpec(model, text, batch_size, optimizer))
+    else:
+        workload = Workload(layers)
+    with _device_or_local(device) as device:
+        nominal = calibrate(device, effort)
+        (measurement,) = measure_workloads(device, [(workload, layers)], nominal, effort)
+    if measurement.failed is not None:
+        raise MeasurementFailed(f"the model could not be metered: {measurement.failed}")
+    return measurement
+
+
+def evaluate(
+    model: str,
+    input: str | None = None,
+    *,
+    path: str | Path,
+    device: Device | None = None,
+    models: int = 30,
+    seed: int = 0,
+    steps: int = 10,
+    batch_size: int | None = None,
+    optimizer: str | None = None,
+    effort: Effort | None = None,
+    any_device: bool = False,
+    watch: Watch = unwatched,
+) -> Evaluation:
+    """Meter unseen members of a model's family and compare every method with them."""
+    batch, chosen = Profile.load(path).training_settings()
+    spec = ModelSpec(model, input, batch_size or batch, optimizer or chosen)
+    with _device_or_local(device) as device:
+        journal, _ = open_journal(path, device, any_device=any_device)
+        with journal:
+            return evaluate_device(
+                spec,
+                journal,
+                device,
+                models=models,
+                seed=seed,
+                steps=steps,
+                any_device=any_device,
+                effort=effort,
+                watch=watch,
+            )
+
+
+def check(
+    *, device: Device | None = None, effort: Effort | None = None, watch: Watch = unwatched
+) -> Check:
+    """Is this machine quiet enough to measure, and is energy additive on it?"""
+    from ampere.frameworks.torch import check_layers
+
+    ends, stacked, other = check_layers()
+    with _device_or_local(device) as device:
+        return check_device(device, ends, stacked, other, effort=effort, watch=watch)
+
+
+def tell(
+    path: str | Path, measurements: Sequence[Measurement], *, any_device: bool = False
+) -> Profile:
+    """Add measurements that were made elsewhere to a profile; it is created if it is not there.
+
+    Rows that name another device than the profile are refused, as are rows of other provenance.
+    """
+    if not measurements:
+        raise DataError("there is no row to tell")
+    first = measurements[0]
+    device = first.device or "told"
+    header = Header(Fingerprint({"device": device}), {"name": "told"}, first.provenance)
+    with Journal.open(path, header) as journal:
+        known = {m.device for m in journal.measurements} | {journal.header.fingerprint.id, device}
+        if journal.measurements:
+            known.discard(device)
+            known |= {m.device for m in journal.measurements}
+        for i, row in enumerate(measurements, start=1):
+            if any_device:
+                break
+            if row.device and row.device not in known:
+                raise FingerprintError(
+                    f"row {i} is of device {row.device}, the profile of"
+                    f" {', '.join(sorted(k for k in known if k))}; --any-device mixes them all the same"
+                )
+            if row.provenance is not journal.header.provenance:
+                raise FingerprintError(
+                    f"row {i} has {row.provenance.value} joules, the profile"
+                    f" {journal.header.provenance.value} ones; --any-device mixes them all the same"
+                )
+        for row in measurements:
+            journal.append(row)
+        return Profile(tuple(journal.measurements), journal.header)
+
+
+__all__ = ["check", "evaluate", "measure", "profile", "tell"]

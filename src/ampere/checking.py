@@ -1,0 +1,141 @@
+"""Checking: is this machine quiet enough, and is energy additive on it (paper, Fig. 2)?
+
+The same layer is stacked 0 to 6 times between a first and a last one: if energy is additive, the
+total grows on a straight line. And layers of two kinds are put in every order: if position does not
+matter, all orders cost the same.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ampere.devices.device import Device, Workload
+from ampere.errors import MeasurementFailed
+from ampere.families import chain
+from ampere.layers import Json, Layer
+from ampere.measurements import Measurement
+from ampere.measuring import Effort, Event, Reference, Watch, calibrate, measure, unwatched
+from ampere.meters.meter import Provenance
+
+DEPTHS = tuple(range(7))
+QUIET = 0.05
+ADDITIVE = 0.1
+REPEATS = 4
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a check found. Errors and deviations are relative."""
+
+    repeat_error: float
+    burst_spread: float
+    depths: tuple[int, ...]
+    stacked_j: tuple[float, ...]
+    slope_j: float
+    r2: float
+    largest_deviation: float
+    orders_j: dict[str, float]
+    order_deviation: float
+    provenance: Provenance
+    idle_w: float
+
+    @property
+    def quiet(self) -> bool:
+        """Whether repeating a measurement gives the same within 5 %."""
+        return self.repeat_error <= QUIET
+
+    @property
+    def additive(self) -> bool:
+        """Whether no stack and no order is more than 10 % (or thrice the repeat error) off."""
+        limit = max(ADDITIVE, 3 * self.repeat_error)
+        return self.largest_deviation <= limit and self.order_deviation <= limit
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data."""
+        return {
+            **{key: list(v) if isinstance(v, tuple) else v for key, v in vars(self).items()},
+            "provenance": self.provenance.value,
+            "quiet": self.quiet,
+            "additive": self.additive,
+        }
+
+
+def check(
+    device: Device,
+    ends: tuple[Layer, Layer],
+    stacked: Layer,
+    other: Layer,
+    *,
+    effort: Effort | None = None,
+    watch: Watch = unwatched,
+) -> Check:
+    """Measure stacks of one layer and permutations of two between the given first and last."""
+    first, last = ends
+    nominal = calibrate(device, effort)
+    start = time.monotonic()
+    stacks = [chain(first, [stacked] * depth, last) for depth in DEPTHS]
+    orders = {
+        text: chain(first, [stacked if letter == "A" else other for letter in text], last)
+        for text in ("AAB", "ABA", "BAA")
+    }
+    total = len(stacks) + len(orders) + REPEATS
+
+    def watched(doing: str, done: int) -> None:
+        pace = (time.monotonic() - start) / done if done else 2.0
+        watch(Event(doing, done, total, pace * (total - done)))
+
+    watched("the same layer 0 to 6 times", 0)
+    depth_rows = _good(measure(device, [(Workload(s), s) for s in stacks], nominal, effort))
+    watched("two kinds of layers in every order", len(stacks))
+    order_rows = _good(
+        measure(device, [(Workload(s), s) for s in orders.values()], nominal, effort)
+    )
+    repeats = []
+    for i in range(REPEATS):
+        watched("one network again and again", len(stacks) + len(orders) + i)
+        repeats += _good(measure(device, [(Workload(stacks[2]), stacks[2])], nominal, effort))
+    watched("done", total)
+    return _judge(depth_rows, dict(zip(orders, order_rows, strict=True)), repeats, nominal, device)
+
+
+def _good(rows: Sequence[Measurement]) -> list[Measurement]:
+    for row in rows:
+        if row.failed is not None:
+            raise MeasurementFailed(f"a network of the check failed: {row.failed}")
+    return list(rows)
+
+
+def _judge(
+    stacks: Sequence[Measurement],
+    orders: dict[str, Measurement],
+    repeats: Sequence[Measurement],
+    nominal: Reference,
+    device: Device,
+) -> Check:
+    joules = np.array([row.energy_j_per_step for row in stacks])
+    depths = np.array(DEPTHS, dtype=float)
+    slope, intercept = np.polyfit(depths, joules, 1)
+    line = intercept + slope * depths
+    spread = float(np.square(joules - joules.mean()).sum())
+    r2 = 1 - float(np.square(joules - line).sum()) / spread if spread else 0.0
+    order_j = {text: row.energy_j_per_step for text, row in orders.items()}
+    middle = statistics.fmean(order_j.values())
+    again = [row.energy_j_per_step for row in repeats]
+    return Check(
+        repeat_error=statistics.stdev(again) / statistics.fmean(again),
+        burst_spread=statistics.fmean(row.spread for row in repeats),
+        depths=DEPTHS,
+        stacked_j=tuple(float(j) for j in joules),
+        slope_j=float(slope),
+        r2=r2,
+        largest_deviation=float(np.max(np.abs(joules - line) / line)),
+        orders_j=order_j,
+        order_deviation=max(abs(j / middle - 1) for j in order_j.values()),
+        provenance=device.provenance,
+        idle_w=nominal.idle_w,
+    )
