@@ -126,7 +126,7 @@ class LocalDevice:
         # A session of its own: Ctrl-C reaches only us, and we decide what becomes of the worker.
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "ampere.devices.worker"],
+            [sys.executable, "-m", "ampere.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -30,8 +30,8 @@ OPTIMIZERS: Mapping[str, Callable[[Any], torch.optim.Optimizer]] = {
 }
 
 
-def apply_settings(settings: Settings) -> None:
-    """Put a device's settings into force in this process."""
+def apply_settings(settings: Settings) -> tuple[str, int]:
+    """Put a device's settings into force; returns the framework's version and its threads."""
     if settings.accelerator == "cuda" and not torch.cuda.is_available():
         raise DeviceError("torch sees no CUDA device here: use --accelerator cpu")
     if settings.accelerator == "mps" and not torch.backends.mps.is_available():
@@ -40,6 +40,7 @@ def apply_settings(settings: Settings) -> None:
         torch.set_num_threads(settings.threads)
     torch.backends.mkldnn.enabled = settings.onednn  # type: ignore[attr-defined]
     torch.set_float32_matmul_precision("high" if settings.tf32 else "highest")
+    return f"torch {torch.__version__}", torch.get_num_threads()
 
 
 def synchronise(settings: Settings) -> None:

@@ -39,16 +39,14 @@ class Worker:
 
     def open(self, meter: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
         """Open the meter and put the settings into force."""
-        import torch
-
         from ampere.frameworks.torch.training import apply_settings
 
         self.settings = Settings(**settings)
-        apply_settings(self.settings)
+        framework, threads = apply_settings(self.settings)
         self.meter = open_meter(meter["name"], **meter.get("settings", {}))
         return {
-            "framework": f"torch {torch.__version__}",
-            "threads": torch.get_num_threads(),
+            "framework": framework,
+            "threads": threads,
             "provenance": self.meter.read().provenance.value,
             "idle_w": getattr(self.meter, "idle_w", None),
         }

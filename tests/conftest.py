@@ -1,0 +1,45 @@
+"""What holds for all tests: one thread, no network, examples that a slow machine can bear."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Networks this small only wait for each other's threads, for minutes on a busy machine. For torch
+# that is imported later, and for worker processes.
+os.environ["OMP_NUM_THREADS"] = "1"
+
+settings.register_profile(
+    "ampere",
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("ampere")
+
+LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Keep torch to one thread, if this test has it at all."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse connections to anywhere but this machine."""
+    connect = socket.socket.connect
+
+    def connect_here(self: socket.socket, address: Any) -> None:
+        if isinstance(address, tuple) and address[0] not in LOCAL:
+            raise PermissionError(f"a test wants to connect to {address}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect_here)

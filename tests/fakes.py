@@ -1,0 +1,161 @@
+"""A device whose costs are known, and plain kinds to run on it: no framework, no waiting."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from ampere.devices.device import Burst, Loaded, Workload
+from ampere.devices.fingerprint import Fingerprint
+from ampere.errors import MeasurementFailed
+from ampere.fitting import Cost
+from ampere.layers import Features, Json, Layer, LayerKind, Role, Size, Structure, Widths
+from ampere.measurements import Measurement
+from ampere.meters.meter import Provenance
+from ampere.variants import Isolation, Plan
+
+REFERENCE_COST = Cost(4e-3, 0.0, 1e-3, 0.0)
+BASE_J = {Role.FIRST: 2e-3, Role.HIDDEN: 3e-3, Role.LAST: 1e-3}
+
+
+def known_cost(layer: Layer) -> Cost:
+    """Of one layer per step: grows with each width and with the map, and is linear in neither."""
+    size = layer.kind.attributes.get("height") or layer.kind.attributes.get("length") or 8
+    volume = math.prod(layer.widths.values()) ** 0.7 / 8 + sum(layer.widths.values()) / 16
+    energy_j = BASE_J[layer.kind.role] * (1 + size / 32 * volume) * layer.count
+    return Cost(energy_j, 0.0, 0.25 * energy_j + 2e-4 * layer.count, 0.0)
+
+
+def total(layers: Sequence[Layer], cost: Callable[[Layer], Cost] = known_cost) -> Cost:
+    """What layers cost together."""
+    costs = [cost(layer) for layer in layers]
+    energy_j, time_s = sum(c.energy_j for c in costs), sum(c.time_s for c in costs)
+    return Cost(energy_j, 0.0, time_s, 0.0)
+
+
+class FakeDevice:
+    """A step costs what its layers cost together; bursts advance a clock that nobody waits for.
+
+    Args:
+        cost: Joules and seconds of one layer per step.
+        drift: How much slower and hungrier everything is at this time of the clock.
+        noise: Relative standard deviation of every burst.
+        interaction: What a network costs as a multiple of the sum of its layers.
+        fails_to_load: Workloads that run out of memory while they are built.
+        fails_to_run: Workloads that crash in their fourth burst.
+        features: What the device knows of a layer, if anything.
+    """
+
+    provenance = Provenance.SIMULATED
+    meter: Mapping[str, Json] = {"name": "fake", "settings": {}}
+    idle_w = 1.5
+
+    def __init__(
+        self,
+        cost: Callable[[Layer], Cost] = known_cost,
+        *,
+        drift: Callable[[float], float] = lambda clock_s: 1.0,
+        noise: float = 0.0,
+        seed: int = 0,
+        interaction: Callable[[Sequence[Layer]], float] = lambda layers: 1.0,
+        fails_to_load: Collection[Workload] = (),
+        fails_to_run: Collection[Workload] = (),
+        features: Callable[[Layer], Features] | None = None,
+    ) -> None:
+        self.fingerprint = Fingerprint({"device": "fake"}, {"host": "nowhere"})
+        self.clock_s = 0.0
+        self.loaded: dict[int, Workload] = {}
+        self.seen: list[Workload] = []
+        self.bursts: dict[int, int] = {}
+        self._cost, self._drift, self._noise, self._interaction = cost, drift, noise, interaction
+        self._fails_to_load, self._fails_to_run = fails_to_load, fails_to_run
+        self._features = features
+        self._rng = random.Random(seed)
+
+    def load(self, workload: Workload) -> Loaded:
+        """Remember a workload."""
+        self.seen.append(workload)
+        if workload in self._fails_to_load:
+            raise MeasurementFailed("out of memory")
+        handle = len(self.seen)
+        self.loaded[handle] = workload
+        self.bursts[handle] = 0
+        known = () if self._features is None else tuple(map(self._features, workload.layers))
+        return Loaded(handle, known)
+
+    def burst(self, handle: int, steps: int) -> Burst:
+        """Advance the clock by what these steps take."""
+        workload = self.loaded[handle]
+        self.bursts[handle] += 1
+        if workload in self._fails_to_run and self.bursts[handle] > 3:
+            raise MeasurementFailed("it crashed with SIGSEGV")
+        once = self._once(workload)
+        factor = steps * self._drift(self.clock_s)
+        if self._noise:
+            factor *= math.exp(self._rng.gauss(0.0, self._noise))
+        self.clock_s += factor * once.time_s
+        return Burst(steps, factor * once.energy_j, factor * once.time_s)
+
+    def unload(self, handle: int) -> None:
+        """Forget a workload."""
+        del self.loaded[handle]
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+    def _once(self, workload: Workload) -> Cost:
+        if workload.stage == "idle":
+            return Cost(0.01 * self.idle_w, 0.0, 0.01, 0.0)
+        if workload.stage == "reference":
+            return REFERENCE_COST
+        cost = total(workload.layers, self._cost)
+        factor = self._interaction(workload.layers)
+        return Cost(factor * cost.energy_j, 0.0, factor * cost.time_s, 0.0)
+
+
+def plain_kind(role: Role, operation: str = "linear", multiple: int = 1) -> LayerKind:
+    """A kind whose layers meet in vectors: enough structure to plan with, too little to build."""
+    entering = 4 if role is Role.FIRST else Size("in")
+    leaving = 10 if role is Role.LAST else Size("out")
+    names = [size.width for size in (entering, leaving) if isinstance(size, Size)]
+    structure = Structure((entering,), (leaving,), (), multiples=dict.fromkeys(names, multiple))
+    return LayerKind(f"{role.value} {operation}", role, operation, {}, structure)
+
+
+FIRST, HIDDEN, LAST = (plain_kind(role) for role in Role)
+
+
+def plain_plan(top: int = 64, multiple: int = 1) -> Plan:
+    """One kind of each role, with widths up to `top`."""
+    first, hidden, last = (plain_kind(role, multiple=multiple) for role in Role)
+    reach = (multiple, top)
+    return Plan(
+        (
+            Isolation(last, {"in": reach}),
+            Isolation(first, {"out": reach}, last=last),
+            Isolation(hidden, {"in": reach, "out": reach}, first, last),
+        ),
+        {},
+    )
+
+
+def plain_layer(kind: LayerKind, count: int = 1, **widths: int) -> Layer:
+    """A layer of this kind; `in` is a keyword of Python, so it is written `in_`."""
+    named = Widths({name.rstrip("_"): width for name, width in widths.items()})
+    return Layer(kind.name, kind, named, count=count)
+
+
+def plain_model(*widths: int) -> tuple[Layer, ...]:
+    """A chain of FIRST, HIDDEN... and LAST with these widths between its layers."""
+    return (
+        plain_layer(FIRST, out=widths[0]),
+        *(plain_layer(HIDDEN, in_=a, out=b) for a, b in zip(widths, widths[1:], strict=False)),
+        plain_layer(LAST, in_=widths[-1]),
+    )
+
+
+def exact(layers: Sequence[Layer], cost: Callable[[Layer], Cost] = known_cost) -> Measurement:
+    """A measurement without any error."""
+    true = total(layers, cost)
+    return Measurement(tuple(layers), true.energy_j, true.time_s, provenance=Provenance.SIMULATED)
