@@ -189,9 +189,10 @@ def tell(
             if any_device:
                 break
             if row.device and row.device not in known:
+                ours = ", ".join(sorted(filter(None, known)))
                 raise FingerprintError(
-                    f"row {i} is of device {row.device}, the profile of"
-                    f" {', '.join(sorted(k for k in known if k))}; --any-device mixes them all the same"
+                    f"row {i} is of device {row.device}, the profile of {ours};"
+                    " --any-device mixes them all the same"
                 )
             if row.provenance is not journal.header.provenance:
                 raise FingerprintError(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ampere import tables
 from ampere.devices.device import Device, Workload
 from ampere.errors import MeasurementFailed
 from ampere.families import chain
@@ -63,6 +64,48 @@ class Check:
             "quiet": self.quiet,
             "additive": self.additive,
         }
+
+    def __repr__(self) -> str:
+        return self._page().text()
+
+    def _repr_html_(self) -> str:
+        return self._page().html()
+
+    def _page(self) -> tables.Page:
+        unit, energies = tables.same_unit(self.stacked_j, "J")
+        largest = max(self.stacked_j)
+        facts = [
+            (
+                "quiet",
+                f"{_yes(self.quiet)}: repeating a measurement changes it by"
+                f" {tables.percent(self.repeat_error)}, bursts spread by"
+                f" {tables.percent(self.burst_spread)}",
+            ),
+            (
+                "additive",
+                f"{_yes(self.additive)}: {tables.joules(self.slope_j)} for each layer more,"
+                f" R² {self.r2:.4f}, largest deviation {tables.percent(self.largest_deviation)}"
+                f" from the line, {tables.percent(self.order_deviation)} between orders",
+            ),
+            ("orders", ", ".join(f"{k} {tables.joules(v)}" for k, v in self.orders_j.items())),
+            ("idle", tables.watts(self.idle_w)),
+            ("energy", f"joules are {tables.origin(self.provenance.value)}"),
+        ]
+        return tables.Page(
+            "The same layer stacked between a first and a last one, per training step",
+            ("layers", f"energy ({unit})", ""),
+            [
+                (str(depth), text, tables.bar(value, largest))
+                for depth, text, value in zip(self.depths, energies, self.stacked_j, strict=True)
+            ],
+            ">><",
+            None,
+            facts,
+        )
+
+
+def _yes(fact: bool) -> str:
+    return "yes" if fact else "no"
 
 
 def check(

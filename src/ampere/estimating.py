@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
+from ampere import tables
 from ampere.errors import DataError, NotCovered
 from ampere.fitting import Cost, Fit
-from ampere.layers import Json, Layer
+from ampere.layers import Json, Layer, Widths
 from ampere.meters.meter import Provenance
 
 CONFIDENCE = 0.9
@@ -42,7 +42,7 @@ class EstimateLine:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Joules and seconds of training a model, with an interval, a line per layer, and what is not in it.
+    """Joules and seconds of training a model: interval, a line per layer, and what is not in it.
 
     Data loading and validation are not in it either: they were not part of what was metered.
     """
@@ -117,12 +117,84 @@ class Estimate:
         return row
 
     def __repr__(self) -> str:
-        from ampere.report.text import estimate_text
-
-        return estimate_text(self)
+        return self._page().text()
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        return self._page().html()
+
+    def _page(self) -> tables.Page:
+        """A row for each kind and widths: layers that are the same stand together, as ×3."""
+        groups = tables.grouped([line.layer for line in self.lines], _same)
+        lines = tables.grouped(self.lines, lambda line: _same(line.layer))
+        energies = [math.fsum(line.cost.energy_j for line in group) for group in lines]
+        stds = [math.fsum(line.cost.energy_j_std for line in group) for group in lines]
+        times = [math.fsum(line.cost.time_s for line in group) for group in lines]
+        shares = [energy / self.energy_j if self.energy_j else math.nan for energy in energies]
+        n = len(groups)
+        unit, texts = tables.same_unit([*energies, self.energy_j, *stds, self.energy_j_std], "J")
+        time_unit, time_texts = tables.same_unit([*times, self.time_s], "s")
+        columns = (texts[: n + 1], texts[n + 1 :], map(tables.percent, [*shares, 1.0]), time_texts)
+        numbers = list(zip(*columns, strict=True))
+        names = [_described(group) for group in groups]
+        unknown = [_described(group) for group in tables.grouped(self.uncovered, _same)]
+        return tables.Page(
+            self._title(),
+            (
+                "layer",
+                "operation",
+                "widths",
+                f"energy ({unit})",
+                "± std",
+                "share",
+                f"time ({time_unit})",
+            ),
+            [
+                *((*name, *row) for name, row in zip(names, numbers, strict=False)),
+                *((*name, "not covered", "", "", "") for name in unknown),
+            ],
+            "<<<>>>>",
+            ("total", "", "", *numbers[-1]),
+            self._facts(),
+        )
+
+    def _title(self) -> str:
+        every = len(self.lines) + len(self.uncovered)
+        if not self.lines:
+            return f"unknown: the profile covers none of {tables.plural(every, 'layer')}"
+        missing = f" without {len(self.uncovered)} of {every} layers" if self.uncovered else ""
+        low_j, high_j = map(tables.joules, self.energy_j_interval)
+        low_s, high_s = map(tables.seconds, self.time_s_interval)
+        return (
+            f"{tables.plural(self.steps, 'training step')}{missing}:"
+            f" {tables.joules(self.energy_j)} (90 % interval {low_j} to {high_j}),"
+            f" {tables.seconds(self.time_s)} ({low_s} to {high_s})"
+        )
+
+    def _facts(self) -> list[tuple[str, str]]:
+        origin = tables.origin(self.provenance and self.provenance.value)
+        measured = origin.startswith("measured")  # what was; the estimate itself never is
+        energy = f"estimated from joules {origin}" if measured else f"joules are {origin}"
+        facts = [
+            ("device", self.device or tables.UNKNOWN),
+            ("energy", f"{energy}; method {self.method}"),
+            ("not in it", "data loading, validation"),
+        ]
+        if self.battery_wh is not None:
+            share = f"{tables.percent(self.battery_share)} of {self.battery_wh:g} Wh"
+            facts.append(("battery", f"{share} ({tables.watt_hours(self.energy_j)})"))
+        return [*facts, *(("warning", text) for text in self.warnings)]
+
+
+def _same(layer: Layer) -> tuple[str, Widths]:
+    return layer.kind.name, layer.widths
+
+
+def _described(layers: Sequence[Layer]) -> tuple[str, str, str]:
+    """Name, operation and widths of layers that are the same."""
+    first = layers[0]
+    widths = " ".join(f"{name}={width}" for name, width in first.widths.items())
+    count = sum(layer.count for layer in layers)
+    return tables.times(first.name, count), first.kind.operation, widths
 
 
 def estimate(

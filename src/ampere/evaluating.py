@@ -1,4 +1,4 @@
-"""Evaluating: estimates of unseen models against metered ones, every method and the floor in one run."""
+"""Evaluating: estimates of unseen models against metered ones, every method and the floor."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ampere import tables
 from ampere.baselines import (
     extrapolate,
     fit_flops,
@@ -112,7 +113,7 @@ class Evaluation:
         return sum(inside) / len(inside)
 
     def to_json(self) -> dict[str, Json]:
-        """Plain data, as `ampere evaluate --json` prints it: MAPE in percent, coverage as a share."""
+        """Plain data, as `ampere evaluate --json` has it: MAPE in percent, coverage as a share."""
         return {
             "mape": {method: self.mape(method) for method in self.methods},
             "bias": {method: self.bias(method) for method in self.methods},
@@ -127,8 +128,51 @@ class Evaluation:
             "models": [result.to_json() for result in self.results],
         }
 
+    def __repr__(self) -> str:
+        return self._page().text()
+
+    def _repr_html_(self) -> str:
+        return self._page().html()
+
+    def _page(self) -> tables.Page:
+        rows = [
+            (
+                "repeat (the floor)" if method == "repeat" else method,
+                *_percents(".1f", self.mape(method)),
+                *_percents("+.1f", self.bias(method), *self.bias_by_size(method)),
+                tables.number(len(self._errors(method))),
+            )
+            for method in self.methods
+        ]
+        inside = tables.percent(self.coverage_90)
+        facts = [
+            ("errors", "in percent of the metered joules; bias above 0 means overestimated"),
+            ("interval", f"the 90 % interval of the first method holds {inside} of the models"),
+            (
+                "cost",
+                f"{tables.plural(self.measurements, 'measurement')} in the profile,"
+                f" {tables.seconds(self.profiling_s)} of measuring;"
+                f" {tables.seconds(self.seconds)} for this evaluation",
+            ),
+            ("device", self.device),
+            ("energy", f"joules are {tables.origin(self.provenance.value)}"),
+            *(("failed", text) for text in self.failed),
+        ]
+        return tables.Page(
+            f"Estimates of {tables.plural(len(self.results), 'unseen model')} against metered ones",
+            ("method", "MAPE", "bias", "small", "middle", "large", "models"),
+            rows,
+            "<>>>>>>",
+            None,
+            facts,
+        )
+
     def _errors(self, method: str) -> list[float]:
         return _present(method, self.results)
+
+
+def _percents(form: str, *values: float | None) -> list[str]:
+    return ["-" if value is None else format(value, form) for value in values]
 
 
 def _present(method: str, results: Sequence[ModelResult]) -> list[float]:

@@ -1,7 +1,7 @@
-"""Fitting: from measured totals to a process per kind, by subtraction (paper, sections 3.2 and 3.3).
+"""Fitting: from measured totals to a process per kind, by subtraction (paper, 3.2 and 3.3).
 
 Output layers first, then input layers, then hidden ones, each on what is left of a measured total
-when the layers that are already known have been subtracted (eq. 1 and 2). Where the paper is silent:
+when the layers that are already known have been subtracted (eq. 1, 2). Where the paper is silent:
 
 * A row serves a kind if that kind is the only one in it that is not known yet.
 * Widths are scaled to [0, 1] over the range that was profiled; a length scale for each width.
@@ -83,7 +83,10 @@ class KindProcess:
 class Fit(Protocol):
     """What any method learns from measurements: the cost of a layer."""
 
-    method: str
+    @property
+    def method(self) -> str:
+        """Its name, as it stands in tables."""
+        ...
 
     def cost(self, layer: Layer) -> Cost:
         """Joules and seconds of one layer per step; a kind that is not known raises NotCovered."""

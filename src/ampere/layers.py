@@ -95,9 +95,9 @@ def shape_at(shape: Shape, widths: Mapping[str, int]) -> tuple[int, ...]:
 class Call:
     """One step of a structure: a module built and called, or a function called.
 
-    `arguments` of a module call build it (`{"in_channels": {"size": "in"}, ...}`); `inputs` are what
-    it is called with. `{"value": k}` stands for the result of call k (0 is the layer's input, so
-    calls count from 1), `{"value": [k, 0]}` for its first part, `{"size": "4*out"}` for a size.
+    `arguments` of a module call build it (`{"in_channels": {"size": "in"}, ...}`); `inputs` are
+    what it is called with. `{"value": k}` stands for the result of call k (0 is the layer's input,
+    so calls count from 1), `{"value": [k, 0]}` for its first part, `{"size": "4*out"}` for a size.
     """
 
     op: str
@@ -133,8 +133,8 @@ class Call:
 class Structure:
     """A layer as a program: enough to build it anywhere, at any widths.
 
-    Shapes leave out the batch dimension. `input_grad` says whether a gradient flows back through the
-    input. `multiples` are what a width must be a multiple of (attention heads, bottleneck ratio).
+    Shapes leave out the batch dimension. `input_grad` says whether a gradient flows back through
+    the input. `multiples` are what a width must be a multiple of (attention heads, bottlenecks).
     """
 
     input: Shape
@@ -186,7 +186,7 @@ class Structure:
 
     @property
     def digest(self) -> str:
-        """Six hex digits that differ where structures differ; which widths are allowed is no part."""
+        """Six hex digits that differ where structures do; which widths are allowed is no part."""
         row = self.to_json()
         del row["multiples"]
         text = json.dumps(row, sort_keys=True)

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import NoReturn
 
+from ampere import tables
 from ampere.errors import DataError
 from ampere.layers import Json, Layer
 from ampere.meters.meter import Provenance
@@ -42,6 +43,22 @@ class Measurement:
     failed: str | None = None
     cost_s: float = 0.0
     bursts: Mapping[str, Json] = field(default_factory=dict, compare=False)
+
+    def __repr__(self) -> str:
+        """One line, since measurements come in lists."""
+        network = " + ".join(
+            f"{tables.times(layer.kind.operation, layer.count)}({_sizes(layer)})"
+            for layer in self.layers
+        )
+        what = "" if self.stage == "step" else f", {self.stage} alone"
+        if self.failed is not None:
+            return tables.printable(f"<Measurement of {network}{what}: failed, {self.failed}>")
+        return tables.printable(
+            f"<Measurement of {network}{what}: {tables.joules(self.energy_j_per_step)} and"
+            f" {tables.seconds(self.time_s_per_step)} a step, spread {tables.percent(self.spread)}"
+            f" over {tables.plural(self.repeats, 'burst')},"
+            f" joules are {tables.origin(self.provenance.value)}>"
+        )
 
     def to_json(self) -> dict[str, Json]:
         """A row of a journal, without what is default; what `from_json` would refuse is refused."""
@@ -171,6 +188,10 @@ def read_provenance(value: Json) -> Provenance:
 def utc_now() -> str:
     """The present moment as `when` states it: ISO 8601, UTC, whole seconds."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _sizes(layer: Layer) -> str:
+    return ", ".join(f"{name}={width}" for name, width in layer.widths.items())
 
 
 def _layer(row: Json) -> Layer:

@@ -200,9 +200,7 @@ def _drift(
         steps = sum(burst.steps for burst in around)
         energy_j = sum(burst.energy_j for burst in around) / steps
         time_s = sum(burst.time_s for burst in around) / steps
-        factors.append(
-            (energy_j / nominal.energy_j, time_s / nominal.time_s)
-        )
+        factors.append((energy_j / nominal.energy_j, time_s / nominal.time_s))
     return factors
 
 

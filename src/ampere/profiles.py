@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ampere import tables
 from ampere.devices.fingerprint import Fingerprint
 from ampere.errors import DataError
 from ampere.estimating import Estimate, estimate
@@ -113,13 +114,50 @@ class Profile:
         return sum(measurement.cost_s for measurement in self.measurements)
 
     def __repr__(self) -> str:
-        good = len(usable(self.measurements))
+        return self._page().text()
+
+    def _repr_html_(self) -> str:
+        return self._page().html()
+
+    def _page(self) -> tables.Page:
+        good = usable(self.measurements)
         failed = sum(m.failed is not None for m in self.measurements)
-        kinds = {layer.kind.name for m in self.measurements for layer in m.layers}
-        joules = self.header.provenance.value
-        return (
-            f"Profile of {self.device}: {good} measurements ({failed} failed) of {len(kinds)} kinds,"
-            f" {self.profiling_s:.0f} s of measuring, joules {joules}, method {self.method}"
+        layers = [layer for m in good for layer in m.layers]
+        kinds = tables.grouped(layers, lambda layer: layer.kind.name)
+        rows = [
+            (
+                kind[0].kind.role.value,
+                kind[0].kind.operation,
+                " ".join(
+                    f"{name}={min(layer.widths[name] for layer in kind)}"
+                    f"..{max(layer.widths[name] for layer in kind)}"
+                    for name in kind[0].widths
+                ),
+                tables.number(len({layer.widths for layer in kind})),
+                kind[0].kind.name,
+            )
+            for kind in kinds
+        ]
+        alone = sum(m.stage != "step" for m in self.measurements)
+        facts = [
+            ("energy", f"joules are {tables.origin(self.header.provenance.value)}"),
+            ("measuring", f"took {tables.seconds(self.profiling_s)}"),
+            ("method", f"{self.method}, kernel {self.kernel}"),
+        ]
+        if self.header.model:
+            facts.append(("made for", self.header.model))
+        if failed:
+            facts.append(("failed", tables.plural(failed, "measurement")))
+        if alone:
+            facts.append(("baselines", f"{tables.plural(alone, 'measurement')} of single stages"))
+        return tables.Page(
+            f"Profile of {self.device}: {tables.plural(len(good), 'measurement')}"
+            f" of {tables.plural(len(kinds), 'kind')} of layers",
+            ("role", "operation", "widths", "points", "kind"),
+            rows,
+            "<<<><",
+            None,
+            [*facts, *(("warning", note) for note in self.notes)],
         )
 
 

@@ -114,9 +114,7 @@ class Profiler:
         if progress is None:
             return
         (widths,) = {
-            layer.widths
-            for layer in measurement.layers
-            if layer.kind == progress.isolation.kind
+            layer.widths for layer in measurement.layers if layer.kind == progress.isolation.kind
         }
         progress.asked.discard(widths)
         progress.told.add(widths)
@@ -207,7 +205,7 @@ class Profiler:
         progress.ended = started and (full or (not progress.asked and self._is_sure(progress)))
 
     def _is_sure(self, progress: _Progress) -> bool:
-        """Largest standard deviation at most `tolerance` × mean value; never on the bounds alone."""
+        """Largest standard deviation at most `tolerance` × mean; never on the bounds alone."""
         process = progress.process
         if process is None or len(progress.told) <= len(progress.starts):
             return False

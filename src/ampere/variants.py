@@ -52,7 +52,7 @@ class Variant:
 
     @property
     def subject(self) -> Layer:
-        """The layer that this variant is there for: the hidden one, else the first, else the last."""
+        """The layer that this variant is for: the hidden one, else the first, else the last."""
         order = (Role.HIDDEN, Role.FIRST, Role.LAST)
         return min(self.layers, key=lambda layer: order.index(layer.kind.role))
 

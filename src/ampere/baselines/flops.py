@@ -3,13 +3,16 @@
     flops           total = b · FLOPs          a device has one number of joules per FLOP
     flops_affine    total = a + b · FLOPs      and a step costs something whatever it computes
 
-Both are calibrated on a profile's whole training steps, variants and networks alike. `flops` is
-fitted by least squares through the origin on the totals as they are. That favours large networks,
-on purpose: they are what joules per FLOP are quoted for, and they are hardly touched by the overheads
-for which this line has no term. `flops_affine` has that term, so small networks can teach it: each
-squared error is relative to its own total. Noise grows with the total and errors are judged in
-percent, so this makes the stronger baseline; with absolute errors the few largest networks would
-leave the constant to chance. Neither a nor b may be negative.
+Both are calibrated on a profile's whole training steps, variants and networks alike.
+
+`flops`: least squares through the origin on the totals as they are. That favours the large ones, on
+purpose: joules per FLOP are quoted for them, and overheads, for which this line has no term, hardly
+touch them.
+
+`flops_affine`: least squares of relative errors, with neither a nor b below 0. It has that term,
+and small networks are what teaches it; noise grows with the total, and errors are judged in
+percent. Absolute errors make the weaker baseline: the few largest totals leave the constant to
+chance.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ Solve = Callable[[Array, Array, Array], tuple[float, float]]
 
 @dataclass(frozen=True)
 class Line:
-    """`constant + per_flop · FLOPs`, and how far from it the measured totals lie, relatively."""
+    """`constant + per_flop · FLOPs`, and how far from it the totals lie, relatively."""
 
     constant: float
     per_flop: float
@@ -113,8 +116,8 @@ def _line(solve: Solve, lasts: Array, flops: Array, totals: Array) -> Line:
         return Line(math.nan, math.nan, math.nan)
     constant, per_flop = solve(lasts, flops, totals)
     misses = 1 - (constant * lasts + per_flop * flops) / totals
-    spare = len(totals) - np.count_nonzero([constant, per_flop])
-    return Line(constant, per_flop, math.sqrt(misses @ misses / max(spare, 1)))
+    spare = max(len(totals) - (constant > 0) - (per_flop > 0), 1)
+    return Line(constant, per_flop, math.sqrt(misses @ misses / spare))
 
 
 def _proportional(lasts: Array, flops: Array, totals: Array) -> tuple[float, float]:

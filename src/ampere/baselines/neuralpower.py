@@ -137,7 +137,8 @@ def _design(isolation: Isolation) -> list[Widths]:
 
 def _spaced(low: int, high: int, step: int, levels: int) -> list[int]:
     first, last = max(1, -(-low // step)), high // step
-    last = max(first, last)  # no multiple lies between: the first one above is the nearest allowed
+    if first > last:  # no multiple lies between: the smallest size that can be built
+        return [step]
     return sorted({step * round(value) for value in np.linspace(first, last, levels)})
 
 
@@ -195,11 +196,9 @@ def _powers(points: Collection[Point]) -> tuple[Point, ...]:
 def _monomials(
     points: Sequence[Point], bounds: Sequence[tuple[int, int]], powers: Sequence[Point]
 ) -> NDArray[np.float64]:
-    shape = (-1, len(bounds))
-    low, high = np.array(bounds, dtype=float).reshape(-1, 2).T
-    x = (np.array(points, dtype=float).reshape(len(points), *shape[1:]) - low) / np.maximum(
-        high - low, 1
-    )
-    exponents = np.array(powers).reshape(len(powers), *shape[1:])
-    result: NDArray[np.float64] = np.prod(x[:, None, :] ** exponents[None], axis=2)
+    dimensions = len(bounds)
+    low, high = np.array(bounds, dtype=float).reshape(dimensions, 2).T
+    x = np.array(points, dtype=float).reshape(len(points), 1, dimensions)
+    exponents = np.array(powers, dtype=int).reshape(1, len(powers), dimensions)
+    result: NDArray[np.float64] = np.prod(((x - low) / np.maximum(high - low, 1)) ** exponents, 2)
     return result

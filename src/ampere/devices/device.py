@@ -11,7 +11,6 @@ from ampere.errors import DeviceError
 from ampere.layers import Features, Json, Layer, LayerKind, Role, Structure, Widths
 from ampere.meters.meter import Provenance
 
-
 ACCELERATORS = ("cpu", "cuda", "mps")
 
 

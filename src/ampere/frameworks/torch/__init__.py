@@ -8,7 +8,6 @@ Importing this package imports torch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import nn

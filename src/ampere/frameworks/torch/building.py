@@ -102,7 +102,9 @@ class Piece(nn.Module):
                 self.register_parameter(f"parameter_{k}", parameter)
                 step = _Held(self, f"parameter_{k}")
             elif call.op == "buffer":
-                self.register_buffer(f"buffer_{k}", torch.ones(fill(call.arguments["shape"], widths)))
+                self.register_buffer(
+                    f"buffer_{k}", torch.ones(fill(call.arguments["shape"], widths))
+                )
                 step = _Held(self, f"buffer_{k}")
             else:
                 step = find_function(call.op)

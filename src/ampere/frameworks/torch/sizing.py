@@ -108,9 +108,9 @@ def must_divide(dim: Dim, by: int) -> None:
         root.multiple = lcm(root.multiple, by)
 
 
-# A rule gets the call, the dimensions of its tensor inputs, the shape of its first output and a dict
-# for the module's size arguments; it returns the dimensions of the output (by path, where there are
-# several), or None to give up.
+# A rule gets the call, the dimensions of its tensor inputs, the shape of its first output and a
+# dict for the module's size arguments; it returns the dimensions of the output (by path, where
+# there are several), or None to give up.
 Path = tuple[int, ...]
 Rule = Callable[
     [TracedCall, list[Dims], tuple[int, ...], dict[str, Any]], "Dims | dict[Path, Dims] | None"
@@ -150,7 +150,7 @@ def _recurrent(
     call: TracedCall, inputs: list[Dims], shape: Any, sizes: Any
 ) -> dict[Path, Dims] | None:
     rnn: Any = call.module
-    if len(inputs) > 1 or getattr(rnn, "proj_size", 0):
+    if len(inputs) > 1 or rnn.proj_size > 0:
         return None
     (x,) = inputs
     hidden = new(rnn.hidden_size)
@@ -281,34 +281,35 @@ def _as_is(call: TracedCall, inputs: list[Dims], shape: Any, sizes: Any) -> Dims
     return inputs[0]
 
 
-_ACTIVATIONS = (
-    "relu relu6 leaky_relu elu selu celu gelu silu mish hardswish hardsigmoid hardtanh softplus "
-    "sigmoid tanh logsigmoid softsign dropout dropout1d dropout2d dropout3d alpha_dropout clamp exp "
-    "log sqrt abs neg square rsqrt softmax log_softmax normalize relu_"
-).split()
-_BINARY = (
-    "add sub mul div true_divide __add__ __sub__ __mul__ __truediv__ __radd__ __rmul__ __iadd__ "
-    "add_ mul_ maximum minimum where"
-).split()
-_POOLS = (
-    "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d "
-    "adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d "
-    "adaptive_max_pool3d interpolate"
-).split()
+def _rules(rule: Rule, names: str) -> dict[str, Rule]:
+    return dict.fromkeys(names.split(), rule)
+
 
 FUNCTION_RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(_ACTIVATIONS, _elementwise),
-    **dict.fromkeys(_BINARY, _elementwise),
-    **dict.fromkeys(_POOLS, _pool),
-    **dict.fromkeys(("flatten", "view", "reshape"), _flatten),
-    **dict.fromkeys(("mean", "sum", "amax", "amin"), _reduce),
+    **_rules(
+        _elementwise,
+        "relu relu_ relu6 leaky_relu elu selu celu gelu silu mish hardswish hardsigmoid hardtanh"
+        " softplus sigmoid tanh logsigmoid softsign softmax log_softmax normalize clamp exp log"
+        " sqrt abs neg square rsqrt dropout dropout1d dropout2d dropout3d alpha_dropout",
+    ),
+    **_rules(
+        _elementwise,
+        "add add_ sub mul mul_ div true_divide maximum minimum where __add__ __radd__ __iadd__"
+        " __sub__ __mul__ __rmul__ __truediv__",
+    ),
+    **_rules(
+        _pool,
+        "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d interpolate"
+        " adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d"
+        " adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d",
+    ),
+    **_rules(_flatten, "flatten view reshape"),
+    **_rules(_reduce, "mean sum amax amin"),
+    **_rules(_as_is, "contiguous clone detach"),
     "__getitem__": _getitem,
     "select": _select,
     "transpose": _transpose,
     "permute": _permute,
-    "contiguous": _as_is,
-    "clone": _as_is,
-    "detach": _as_is,
 }
 
 _POOLING_MODULES = (

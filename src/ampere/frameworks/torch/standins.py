@@ -15,7 +15,7 @@ import torch
 
 from ampere.errors import ModelError
 from ampere.frameworks.torch.building import build_layer, fill, input_of, is_module
-from ampere.frameworks.torch.reading import describe
+from ampere.frameworks.torch.kinds import describe
 from ampere.frameworks.torch.tracing import synthetic_input
 from ampere.layers import Call, Layer, LayerKind, Role, Shape, Size, Structure, Widths, shape_at
 
@@ -31,20 +31,23 @@ def first_for(first: LayerKind, target: Shape, input_grad: bool) -> LayerKind:
         want = [None if size is None else 1 for size in have]
         extra = (_flatten_after(len(structure.calls)),)
     elif len(have) == len(target):  # the width of FIRST is free, the rest must fit
-        want = [None if mine is None else _fixed(size) for mine, size in zip(have, target, strict=True)]
+        want = [
+            None if mine is None else _fixed(size) for mine, size in zip(have, target, strict=True)
+        ]
     else:
         raise ModelError(f"{first.name} cannot deliver {_text(target)}")
     found = structure if want == have else _resized_input(first, structure, want)
     if found is None and extra:  # no input gives a 1×1 map: pool what comes
-        found, extra = structure, (_global_pool(structure), _flatten_after(len(structure.calls) + 1))
+        found, extra = (
+            structure,
+            (_global_pool(structure), _flatten_after(len(structure.calls) + 1)),
+        )
     if found is None:
         raise ModelError(f"no input makes {first.name} deliver {_text(target)}")
     if extra:
         widths = [size for size in structure.output if isinstance(size, Size)]
         calls = (*found.calls, *extra)
-        found = replace(
-            found, calls=calls, output=(widths[0],), result={"value": len(calls)}
-        )
+        found = replace(found, calls=calls, output=(widths[0],), result={"value": len(calls)})
     trains = any(not call.frozen for call in found.calls if is_module(call))
     if trains and not input_grad:
         found = replace(found, calls=tuple(replace(c, frozen=_holds(c)) for c in found.calls))
@@ -186,9 +189,7 @@ _ENTERING: Mapping[str, tuple[str, int]] = {
 
 def _fit_modules(structure: Structure) -> Structure:
     """Let each module of a chain take the size that really arrives, at a probe width."""
-    x: torch.Tensor = torch.empty(
-        2, *shape_at(structure.input, {"in": PROBE}), device="meta"
-    )
+    x: torch.Tensor = torch.empty(2, *shape_at(structure.input, {"in": PROBE}), device="meta")
     calls = []
     for k, call in enumerate(structure.calls, start=1):
         if call.inputs and call.inputs[0] != {"value": k - 1}:
@@ -221,5 +222,3 @@ def _as_size(size: int) -> object:
     if ratio.denominator == 1:
         return {"size": str(Size("in", ratio.numerator))}
     return size
-
-

@@ -176,9 +176,9 @@ def _whole_modules(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
                 result = _original(*args, **kwargs)
             finally:
                 recorder.inside -= whole
-            if whole and not recorder.inside and result is not (args[0] if args else None):
-                recorder.add(type(_module).__name__, args, kwargs, result, _module)
-            elif whole and not recorder.inside and getattr(_module, "inplace", False):
+            same = bool(args) and result is args[0]  # identity, unless it works in place
+            in_place = getattr(_module, "inplace", False)
+            if whole and not recorder.inside and (in_place or not same):
                 recorder.add(type(_module).__name__, args, kwargs, result, _module)
             recorder.scope.pop()
             return result

@@ -38,7 +38,7 @@ def apply_settings(settings: Settings) -> tuple[str, int]:
         raise DeviceError("torch sees no MPS device here: use --accelerator cpu")
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
-    torch.backends.mkldnn.enabled = settings.onednn  # type: ignore[attr-defined]
+    torch.backends.mkldnn.enabled = settings.onednn  # type: ignore[assignment]
     torch.set_float32_matmul_precision("high" if settings.tf32 else "highest")
     return f"torch {torch.__version__}", torch.get_num_threads()
 

@@ -1,0 +1,73 @@
+"""The kind of a structure: a name that people can read, and the numbers inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from ampere.layers import Call, Json, LayerKind, Role, Size, Structure
+
+WEIGHTED = (nn.modules.conv._ConvNd, nn.Linear, nn.Embedding, nn.RNNBase, nn.MultiheadAttention)
+
+
+def describe(structure: Structure, role: Role, batch: int, optimizer: str) -> LayerKind:
+    """Name a structure and list its attributes."""
+    words, heavy = [], []
+    attributes: dict[str, Json] = {"batch": batch, "optimizer": optimizer}
+    for call in structure.calls:
+        word = _word(call.op)
+        if call.op in ("parameter", "buffer"):
+            continue
+        kernel = call.arguments.get("kernel_size")
+        if kernel is not None:
+            word += "x".join(map(str, kernel if isinstance(kernel, list) else [kernel]))
+        words.append(word)
+        if _has_weights(call):
+            heavy.append(call)
+    if len(heavy) == 1:
+        _write_attributes(heavy[0], attributes)
+    positions = [size for size in structure.input if isinstance(size, int)]
+    if len(structure.input) == 3:
+        attributes["height"], attributes["width"] = structure.input[1:]
+    elif len(structure.input) == 2:
+        attributes["length"] = positions[-1] if len(positions) else 0
+    elif structure.input_dtype == "int64":
+        attributes["length"] = structure.input[0]
+    operation = "+".join(_collapse([_word(call.op) for call in heavy]))
+    frozen = " frozen" if heavy and all(call.frozen for call in heavy) else ""
+    where = "x".join(map(str, structure.input))
+    label = "+".join(_collapse(words))
+    name = f"{role.value} {label} @{where} b{batch} float32 {optimizer}{frozen} #{structure.digest}"
+    return LayerKind(name, role, operation, attributes, structure)
+
+
+def _has_weights(call: Call) -> bool:
+    cls = getattr(nn, call.op, None)
+    return isinstance(cls, type) and issubclass(cls, WEIGHTED)
+
+
+def _word(op: str) -> str:
+    name = op.rpartition(".")[2].strip("_")
+    return {"getitem": "select", "iadd": "add"}.get(name.lower(), name.lower())
+
+
+def _collapse(words: Sequence[str]) -> list[str]:
+    """Equal words counted, in order of first appearance."""
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return [word if n == 1 else f"{n}×{word}" for word, n in counts.items()]
+
+
+def _write_attributes(call: Call, attributes: dict[str, Json]) -> None:
+    short = {"kernel_size": "kernel", "stride": "stride", "padding": "padding", "groups": "groups"}
+    for argument, name in short.items():
+        value = call.arguments.get(argument)
+        if isinstance(value, list):
+            value = value[0] if len(set(value)) == 1 else value
+        if isinstance(value, int | list):
+            attributes[name] = value
+    entering = call.arguments.get("in_features")
+    if isinstance(entering, dict):
+        attributes["flatten"] = Size.parse(entering["size"]).times
