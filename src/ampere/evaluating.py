@@ -146,7 +146,7 @@ class Evaluation:
         ]
         inside = tables.percent(self.coverage_90)
         facts = [
-            ("errors", "in percent of the metered joules; bias above 0 means overestimated"),
+            ("bias", "above 0 is overestimated; small, middle, large: by thirds of metered joules"),
             ("interval", f"the 90 % interval of the first method holds {inside} of the models"),
             (
                 "cost",
@@ -160,7 +160,7 @@ class Evaluation:
         ]
         return tables.Page(
             f"Estimates of {tables.plural(len(self.results), 'unseen model')} against metered ones",
-            ("method", "MAPE", "bias", "small", "middle", "large", "models"),
+            ("method", "MAPE %", "bias %", "small", "middle", "large", "models"),
             rows,
             "<>>>>>>",
             None,

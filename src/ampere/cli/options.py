@@ -1,0 +1,131 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from ampere.devices.local import LocalDevice
+    from ampere.measuring import Effort
+
+
+def above_zero(value: float | None) -> float | None:
+    """Refuse what is not a finite number above 0."""
+    if value is not None and not 0 < value < math.inf:
+        raise typer.BadParameter(f"{value:g} is not a number above 0")
+    return value
+
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="zoo:lenet5, path/file.py:factory or package.module:factory(width=32)",
+        show_default=False,
+    ),
+]
+ProfilePath = Annotated[
+    Path, typer.Option("--profile", metavar="FILE", help="The profile's file.", show_default=False)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
+AnyDevice = Annotated[
+    bool, typer.Option("--any-device", help="Mix measurements of different devices.")
+]
+Method = Annotated[str, typer.Option("--method", help="How the profile is fitted: paper.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer repeats per measurement, more noise.")]
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained, as far as it was said."""
+
+    input: Annotated[
+        str | None,
+        typer.Option(metavar="SHAPE", help="One sample: 3x32x32, or 128:int64<1000 for tokens."),
+    ] = None
+    batch_size: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Default: the profile's own, else 10."),
+    ] = None
+    optimizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="sgd, momentum, adam, adamw or rmsprop. Default: the profile's own, else sgd.",
+        ),
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """Only what was said: the rest is for the called function to choose."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """This machine in certain settings under a certain meter."""
+
+    meter: Annotated[
+        str, typer.Option(metavar="METER", help="auto, rapl, cpu:idle_w=2.5,active_w=9, ...")
+    ] = "auto"
+    accelerator: Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or mps.")] = "cpu"
+    threads: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Default: the framework's own choice.")
+    ] = None
+    amp: Annotated[bool, typer.Option("--amp", help="Automatic mixed precision.")] = False
+    compile: Annotated[bool, typer.Option("--compile", help="Compile the models.")] = False
+    tf32: Annotated[bool, typer.Option("--tf32", help="TF32 on NVIDIA GPUs.")] = False
+    no_onednn: Annotated[bool, typer.Option("--no-onednn", help="Do without oneDNN.")] = False
+
+    def open(self) -> LocalDevice:
+        """The device that these options describe; whoever opens it closes it."""
+        from ampere.devices.device import Settings
+        from ampere.devices.local import LocalDevice
+        from ampere.meters import parse_meter
+
+        settings = Settings(
+            self.accelerator, self.threads, self.amp, self.compile, self.tf32, not self.no_onednn
+        )
+        meter, meter_settings = parse_meter(self.meter)
+        return LocalDevice(settings, meter, meter_settings)
+
+
+def effort(quick: bool) -> Effort | None:
+    """How much measuring: what measuring itself thinks right, unless it shall be quick."""
+    from ampere.measuring import Effort
+
+    return Effort(0.02, 0.05, min_rounds=5, max_rounds=8, target=0.03) if quick else None
+
+
+def flat(command: Callable[..., str]) -> Callable[..., str]:
+    """Let a command take dataclasses: their fields become options of its own."""
+    groups = {
+        name: hint for name, hint in get_type_hints(command).items() if is_dataclass(hint)
+    }
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        group = groups.get(parameter.name)
+        hints = get_type_hints(group, include_extras=True) if group else {}
+        parameters += [
+            inspect.Parameter(
+                field.name, parameter.kind, default=field.default, annotation=hints[field.name]
+            )
+            for field in (fields(group) if group else ())
+        ] or [parameter]
+
+    @functools.wraps(command)
+    def wrapped(**values: Any) -> str:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        return command(**values)
+
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
+    return wrapped

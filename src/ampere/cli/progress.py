@@ -1,0 +1,76 @@
+"""Progress on standard error: a bar on a terminal, else a line for each event."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ampere import tables
+from ampere.cli.shell import say
+
+if TYPE_CHECKING:
+    from ampere.measuring import Event, Watch
+
+PAUSE_S = 0.25
+
+
+@contextmanager
+def progress() -> Iterator[Watch]:
+    """A watch that shows what is being measured.
+
+    Nothing is drawn by a timer: it is drawn between measurements, when an event comes, and at most
+    four times a second. The machine that would draw is the one that is being timed.
+    """
+    with _bar() if sys.stderr.isatty() else _lines() as show:
+        last_s = -PAUSE_S
+
+        def watch(event: Event) -> None:
+            nonlocal last_s
+            now_s = time.monotonic()
+            if now_s - last_s >= PAUSE_S or event.done >= event.total:
+                last_s = now_s
+                show(event)
+
+        yield watch
+
+
+@contextmanager
+def _lines() -> Iterator[Watch]:
+    def show(event: Event) -> None:
+        left = f", {tables.seconds(event.seconds_left)} left" if event.seconds_left > 0 else ""
+        say(f"{event.done}/{event.total} {event.doing}{left}")
+
+    yield show
+
+
+@contextmanager
+def _bar() -> Iterator[Watch]:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.table import Column
+
+    columns = (
+        BarColumn(20),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[left]}"),
+        TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True)),
+    )
+    bar = Progress(*columns, console=Console(stderr=True), auto_refresh=False, expand=True)
+    with bar:
+        task = bar.add_task("starting", total=None, left="")
+
+        def show(event: Event) -> None:
+            bar.update(
+                task,
+                total=event.total,
+                completed=event.done,
+                description=escape(tables.printable(event.doing)),
+                left=f"{tables.seconds(event.seconds_left)} left" if event.seconds_left > 0 else "",
+                refresh=True,
+            )
+
+        yield show
