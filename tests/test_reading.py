@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
+from torch.nn.utils.parametrizations import weight_norm
 from torch.utils.flop_counter import FlopCounterMode
 
 from ampere import zoo
@@ -139,7 +141,9 @@ def test_what_gives_up_the_map_belongs_to_the_layer_behind_it() -> None:
         lambda x: x.flatten(1),
     ],
 )
-def test_flattening_is_understood_however_it_is_written(flatten: Callable[[Tensor], Tensor]) -> None:
+def test_flattening_is_understood_however_it_is_written(
+    flatten: Callable[[Tensor], Tensor],
+) -> None:
     model = Written(
         lambda m, x: m.b(flatten(F.relu(m.a(x)))), a=nn.Conv2d(1, 16, 4), b=nn.Linear(400, 3)
     )
@@ -160,31 +164,14 @@ def test_a_reshape_that_is_not_understood_pins_the_widths() -> None:
 
 
 def test_a_plain_perceptron() -> None:
-    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 12), nn.Tanh(), nn.Linear(12, 3))
+    model = nn.Sequential(
+        nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 12), nn.Tanh(), nn.Linear(12, 3)
+    )
     layers = read(model, 8)
     assert operations(layers) == ["linear+tanh", "linear+tanh", "linear"]
     assert [layer.name for layer in layers] == ["0", "2", "4"]
     assert dict(layers[1].widths) == {"in": 16, "out": 12}
     assert_complete(layers, model, InputSpec((8,)))
-
-
-def test_a_1d_network_with_transposed_maps() -> None:
-    model = Written(
-        lambda m, x: m.c(F.relu(m.b(F.relu(m.a(x)))).transpose(1, 2)).mean(1),
-        a=nn.Conv1d(3, 6, 3), b=nn.Conv1d(6, 9, 3), c=nn.Linear(9, 2),
-    )  # fmt: skip
-    layers = read(model, 3, 16)
-    assert [dict(layer.widths) for layer in layers] == [{"out": 6}, {"in": 6, "out": 9}, {"in": 9}]
-    assert_complete(layers, model, InputSpec((3, 16)))
-
-
-@pytest.mark.parametrize(
-    "swap",
-    [lambda x: x.transpose(dim0=1, dim1=2), lambda x: torch.permute(x, dims=(0, 2, 1))],
-)
-def test_arguments_may_be_given_by_name(swap: Callable[[Tensor], Tensor]) -> None:
-    model = Written(lambda m, x: m.b(swap(m.a(x))), a=nn.Conv1d(3, 6, 3), b=nn.Linear(6, 2))
-    assert_complete(read(model, 3, 8), model, InputSpec((3, 8)))
 
 
 def test_in_place_operations() -> None:
@@ -197,20 +184,10 @@ def test_in_place_operations() -> None:
     assert_complete(layers, model, InputSpec((1, 8, 8)))
 
 
-def test_in_place_addition_to_what_enters_a_block() -> None:
-    def forward(m: Any, x: Tensor) -> Any:
-        x = m.a(x)
-        x += m.b(x)
-        return m.c(x)
-
-    model = Written(forward, a=nn.Linear(4, 5), b=nn.Linear(5, 5), c=nn.Linear(5, 3))
-    layers = read(model, 4)
-    assert dict(layers[1].widths) == {"width": 5}
-    assert_complete(layers, model, InputSpec((4,)))
-
-
 def test_bare_parameters_belong_to_the_layer_that_needs_them() -> None:
-    layers = read_layers(zoo.family("transformer").build(d_model=8), InputSpec((64,), "int64", 1000))
+    layers = read_layers(
+        zoo.family("transformer").build(d_model=8), InputSpec((64,), "int64", 1000)
+    )
     assert layers[0].params == 1000 * 8 + 64 * 8
 
 
@@ -233,3 +210,154 @@ def test_depthwise_convolutions_tie_widths_and_grouped_ones_need_multiples() -> 
     assert layers[2].kind.structure is not None
     assert dict(layers[2].kind.structure.multiples) == {"in": 4, "out": 4}
     assert_complete(layers, model, InputSpec((3, 8, 8)))
+
+
+def add_in_place(m: Any, x: Tensor) -> Any:
+    x = m.a(x)
+    x += m.b(x)
+    return m.c(x)
+
+
+def positions(m: Any, x: Tensor) -> Any:
+    return m.h((m.e(x) + m.p(torch.arange(x.shape[1], device=x.device))).mean(1))
+
+
+SHARED = nn.Linear(8, 8)
+USERS = {
+    "transposed": (
+        Written(
+            lambda m, x: m.c(F.relu(m.b(F.relu(m.a(x)))).transpose(1, 2)).mean(1),
+            a=nn.Conv1d(3, 6, 3), b=nn.Conv1d(6, 9, 3), c=nn.Linear(9, 2),
+        ),
+        InputSpec((3, 16)),
+    ),
+    "transposed by name": (
+        Written(
+            lambda m, x: m.b(m.a(x).transpose(dim0=1, dim1=2)),
+            a=nn.Conv1d(3, 6, 3), b=nn.Linear(6, 2),
+        ),
+        InputSpec((3, 8)),
+    ),
+    "permuted by name": (
+        Written(
+            lambda m, x: m.b(torch.permute(m.a(x), dims=(0, 2, 1))),
+            a=nn.Conv1d(3, 6, 3), b=nn.Linear(6, 2),
+        ),
+        InputSpec((3, 8)),
+    ),
+    "added in place to what enters": (
+        Written(add_in_place, a=nn.Linear(4, 5), b=nn.Linear(5, 5), c=nn.Linear(5, 3)),
+        InputSpec((4,)),
+    ),
+    "halved by a gate": (
+        nn.Sequential(nn.Linear(4, 10), nn.GLU(), nn.Linear(5, 3)), InputSpec((4,)),
+    ),
+    "upsampled": (
+        nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1), nn.Upsample(scale_factor=2), nn.Conv2d(8, 4, 3),
+            nn.Flatten(), nn.Linear(4 * 14 * 14, 3),
+        ),
+        InputSpec((3, 8, 8)),
+    ),
+    "concatenated": (
+        Written(
+            lambda m, x: m.c(torch.cat([m.a(x), m.b(x)], 1)),
+            a=nn.Linear(4, 5), b=nn.Linear(4, 6), c=nn.Linear(11, 3),
+        ),
+        InputSpec((4,)),
+    ),
+    "a layer used twice": (
+        nn.Sequential(nn.Linear(4, 8), SHARED, nn.ReLU(), SHARED, nn.ReLU(), nn.Linear(8, 3)),
+        InputSpec((4,)),
+    ),
+    "an embedding used as head": (
+        Written(
+            lambda m, x: F.linear(m.b(m.e(x)), m.e.weight), e=nn.Embedding(20, 4), b=nn.Linear(4, 4)
+        ),
+        TOKENS,
+    ),
+    "positions counted by arange": (
+        Written(positions, e=nn.Embedding(20, 4), p=nn.Embedding(5, 4), h=nn.Linear(4, 3)), TOKENS,
+    ),
+    "both directions of an LSTM": (
+        Written(
+            lambda m, x: m.h(m.r(m.e(x))[0][:, -1]),
+            e=nn.Embedding(20, 4), r=nn.LSTM(4, 6, batch_first=True, bidirectional=True),
+            h=nn.Linear(12, 3),
+        ),
+        TOKENS,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_nothing_is_lost_of_what_users_write(name: str) -> None:
+    model, spec = USERS[name]
+    assert_complete(read_layers(model, spec), copy.deepcopy(model), spec)
+
+
+def test_shapes_between_layers_start_with_the_batch() -> None:
+    model = Written(
+        lambda m, x: m.h(m.r(m.e(x))[1][0][-1]),  # the last state: layers × batch × hidden
+        e=nn.Embedding(20, 4), r=nn.LSTM(4, 6, batch_first=True), h=nn.Linear(6, 3),
+    )  # fmt: skip
+    ten, eleven = (read_layers(model, TOKENS, batch_size=n) for n in (10, 11))
+    shapes = [
+        [layer.kind.structure.input for layer in layers if layer.kind.structure]
+        for layers in (ten, eleven)
+    ]
+    assert shapes[0] == shapes[1]
+
+
+def test_frozen_layers_are_kinds_of_their_own() -> None:
+    def layers(*frozen: int) -> tuple[Layer, ...]:
+        model = nn.Sequential(*(nn.Linear(8, 8) for _ in range(4)))
+        for i in frozen:
+            model[i].requires_grad_(False)
+        return read(model, 8)
+
+    def input_grads(*frozen: int) -> list[bool]:
+        return [
+            bool(layer.kind.structure and layer.kind.structure.input_grad)
+            for layer in layers(*frozen)
+        ]
+
+    assert input_grads() == [False, True, True, True]
+    assert input_grads(0) == [False, False, True, True]
+    assert input_grads(0, 1) == [False, False, False, True]
+    assert input_grads(1) == [False, True, True, True]
+    free, frozen = layers()[1], layers(1)[1]
+    assert free.kind == layers()[2].kind
+    assert frozen.kind != free.kind
+    assert "frozen" in frozen.kind.name
+    assert layers(0)[1].kind not in (free.kind, frozen.kind)
+    assert (frozen.features.flops or 0) < (free.features.flops or 0)
+
+
+def test_reading_leaves_the_model_as_it_was() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 36, 3))
+    model[1].eval()
+    before = copy.deepcopy(model.state_dict())
+    read(model, 3, 8, 8)
+    assert [module.training for module in model] == [True, False, True, True]
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+    assert model(torch.randn(2, 3, 8, 8)).shape == (2, 3)
+    assert "forward" not in vars(model[0])
+
+
+@pytest.mark.parametrize(
+    ("model", "batch"),
+    [
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(7, 3)), 10),
+        (nn.Sequential(nn.Conv2d(3, 4, 8), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4, 3)), 1),
+        (nn.Sequential(nn.Flatten(), nn.ReLU()), 10),
+        (Written(lambda m, x: x * m.p, p=nn.Parameter(torch.ones(8))), 10),
+        (Written(lambda m, x: None, a=nn.Linear(8, 3)), 10),
+        (nn.Sequential(weight_norm(nn.Linear(8, 8)), nn.Linear(8, 3)), 10),
+    ],
+    ids=["wrong shape", "one value a channel", "no parameters", "no layers", "no tensor", "opaque"],
+)  # fmt: skip
+def test_what_cannot_be_read_is_told_in_one_line(model: nn.Module, batch: int) -> None:
+    with pytest.raises(ModelError) as caught:
+        read(model, 3, 8, 8, batch=batch)
+    assert "\n" not in str(caught.value)

@@ -178,30 +178,32 @@ def tell(
     if not measurements:
         raise DataError("there is no row to tell")
     first = measurements[0]
-    device = first.device or "told"
-    header = Header(Fingerprint({"device": device}), {"name": "told"}, first.provenance)
+    identity = {"device": first.device or "told"}
+    header = Header(Fingerprint(identity), {"name": "told"}, first.provenance)
     with Journal.open(path, header) as journal:
-        known = {m.device for m in journal.measurements} | {journal.header.fingerprint.id, device}
-        if journal.measurements:
-            known.discard(device)
-            known |= {m.device for m in journal.measurements}
-        for i, row in enumerate(measurements, start=1):
-            if any_device:
-                break
-            if row.device and row.device not in known:
-                ours = ", ".join(sorted(filter(None, known)))
-                raise FingerprintError(
-                    f"row {i} is of device {row.device}, the profile of {ours};"
-                    " --any-device mixes them all the same"
-                )
-            if row.provenance is not journal.header.provenance:
-                raise FingerprintError(
-                    f"row {i} has {row.provenance.value} joules, the profile"
-                    f" {journal.header.provenance.value} ones; --any-device mixes them all the same"
-                )
+        if not any_device:
+            _refuse_strangers(journal, measurements)
         for row in measurements:
             journal.append(row)
         return Profile(tuple(journal.measurements), journal.header)
+
+
+def _refuse_strangers(journal: Journal, measurements: Sequence[Measurement]) -> None:
+    ours = journal.header.fingerprint
+    known = {ours.id, ours.identity.get("device", ours.id), ""}
+    known |= {row.device for row in journal.measurements}
+    for i, row in enumerate(measurements, start=1):
+        if row.device not in known:
+            names = ", ".join(sorted(filter(None, known)))
+            raise FingerprintError(
+                f"row {i} is of device {row.device}, the profile of {names};"
+                " --any-device mixes them all the same"
+            )
+        if row.provenance is not journal.header.provenance:
+            raise FingerprintError(
+                f"row {i} has {row.provenance.value} joules, the profile"
+                f" {journal.header.provenance.value} ones; --any-device mixes them all the same"
+            )
 
 
 __all__ = ["check", "evaluate", "measure", "profile", "tell"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -26,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_EXAMPLES = {
+_EXAMPLES: dict[Callable[..., str], str] = {
     meters: "ampere meters",
     layers: "ampere layers 'zoo:cnn5(channels=[16,32,64,64])'",
     profile: "ampere profile zoo:lenet5 --profile lenet5.ampere --time-limit 300",

@@ -15,14 +15,20 @@ if TYPE_CHECKING:
 
 
 def layers(model: Model, training: Training, as_json: AsJson = False) -> str:
-    """Show the layers of a model as ampere reads them, with parameters and FLOPs of a step."""
+    """Show the layers of a model.
+
+    As ampere reads them, with their parameters and the FLOPs of a training step; layers that are
+    the same stand in one line.
+    """
     from ampere.frameworks.torch import read
 
     found = read(model, **training.given())
     params = sum(layer.count * (layer.params or 0) for layer in found)
     flops = sum(layer.count * (layer.features.flops or 0.0) for layer in found)
     if as_json:
-        return json_text({"params": params, "flops": flops, "layers": [_row(each) for each in found]})
+        return json_text(
+            {"params": params, "flops": flops, "layers": [_row(each) for each in found]}
+        )
     same = tables.grouped(found, lambda layer: (layer.kind.name, layer.widths))
     return tables.table(
         ("layer", "role", "operation", "widths", "parameters", "a step", "frozen"),

@@ -14,7 +14,10 @@ LOOK_S = 0.5
 
 
 def meters(as_json: AsJson = False) -> str:
-    """List the meters, which of them can be used here, and read the best one for a moment."""
+    """List the meters of this machine.
+
+    Which of them can be used, what is in the way of the others, and a short look at the best one.
+    """
     from ampere.meters import describe_meters
 
     found = describe_meters()

@@ -24,6 +24,14 @@ def above_zero(value: float | None) -> float | None:
     return value
 
 
+def _known_method(name: str) -> str:
+    from ampere.profiles import METHODS
+
+    if name not in METHODS:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(METHODS)}")
+    return name
+
+
 Model = Annotated[
     str,
     typer.Argument(
@@ -39,7 +47,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 AnyDevice = Annotated[
     bool, typer.Option("--any-device", help="Mix measurements of different devices.")
 ]
-Method = Annotated[str, typer.Option("--method", help="How the profile is fitted: paper.")]
+Method = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="How the profile is fitted: paper.", callback=_known_method),
+]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer repeats per measurement, more noise.")]
 
 
@@ -53,13 +64,13 @@ class Training:
     ] = None
     batch_size: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Default: the profile's own, else 10."),
+        typer.Option(min=1, metavar="N", help="Default: 10, or the profile's own."),
     ] = None
     optimizer: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="sgd, momentum, adam, adamw or rmsprop. Default: the profile's own, else sgd.",
+            help="sgd, momentum, adam, adamw or rmsprop. Default: sgd, or the profile's own.",
         ),
     ] = None
 
@@ -106,7 +117,7 @@ def effort(quick: bool) -> Effort | None:
 
 def flat(command: Callable[..., str]) -> Callable[..., str]:
     """Let a command take dataclasses: their fields become options of its own."""
-    groups = {
+    groups: dict[str, Any] = {
         name: hint for name, hint in get_type_hints(command).items() if is_dataclass(hint)
     }
     parameters: list[inspect.Parameter] = []

@@ -1,0 +1,21 @@
+"""`ampere check`: is this machine fit for measuring?"""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from ampere.cli.options import AsJson, Machine, Quick, effort
+from ampere.cli.progress import progress
+from ampere.cli.shell import json_text
+
+
+def check(machine: Machine = Machine(), quick: Quick = False, as_json: AsJson = False) -> str:
+    """See whether this machine is fit for it.
+
+    Whether it is quiet enough to measure, and whether the energy of layers adds up on it.
+    """
+    from ampere import api
+
+    with closing(machine.open()) as device, progress() as watch:
+        found = api.check(device=device, effort=effort(quick), watch=watch)
+    return json_text(found.to_json()) if as_json else repr(found)

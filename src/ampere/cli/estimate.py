@@ -1,0 +1,108 @@
+"""`ampere estimate`: what training a model will cost."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ampere.cli.options import AsJson, Method, ProfilePath, Training, above_zero
+from ampere.cli.shell import json_text, say
+from ampere.errors import DataError, NotCovered
+from ampere.layers import Json
+
+if TYPE_CHECKING:
+    from ampere.layers import Layer
+
+
+def estimate(
+    path: ProfilePath,
+    training: Training,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODEL", help="zoo:lenet5, path/file.py:factory or package.module:factory"
+        ),
+    ] = None,
+    layers: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Layers as JSON instead of MODEL; needs no PyTorch."),
+    ] = None,
+    steps: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Training steps. Default: 1.")
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Instead of --steps, with --samples.")
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Samples of an epoch.")
+    ] = None,
+    battery_wh: Annotated[
+        float | None,
+        typer.Option(metavar="WH", help="What the battery holds.", callback=above_zero),
+    ] = None,
+    method: Method = "paper",
+    as_json: AsJson = False,
+) -> str:
+    """Estimate what training a model will cost.
+
+    Joules and seconds, with an interval and layer by layer, from a profile that covers its layers.
+    """
+    if (model is None) == (layers is None):
+        raise typer.BadParameter("give either MODEL or --layers")
+    if steps is not None and epochs is not None:
+        raise typer.BadParameter("give either --steps or --epochs")
+    if (epochs is None) != (samples is None):
+        raise typer.BadParameter("--epochs and --samples go together")
+    from ampere.profiles import Profile
+
+    profile = Profile.load(path, method)
+    if epochs is not None and samples is not None:
+        batch_size = training.batch_size or profile.training_settings()[0]
+        steps = epochs * math.ceil(samples / batch_size)
+    subject = _read_layers(layers) if model is None else model
+    given = training.given() if layers is None else {}
+    answer = profile.estimate(subject, **given, steps=steps or 1, battery_wh=battery_wh)
+    if not answer.lines:
+        raise NotCovered(
+            f"{path} covers no layer of {model or layers}: profile this model first"
+            f" (ampere profile MODEL --profile {path})"
+        )
+    if as_json:
+        for text in answer.warnings:
+            say(f"warning: {text}")
+        return json_text(answer.to_json())
+    return repr(answer)
+
+
+def _read_layers(path: Path | None) -> tuple[Layer, ...]:
+    """Layers as one JSON document, such as `ampere layers --json` prints, or one object a line."""
+    from ampere.estimating import read_layer_list
+    from ampere.measurements import parse_json
+
+    name = "standard input" if str(path) == "-" else str(path)
+    try:
+        text = sys.stdin.read() if str(path) == "-" else Path(name).read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{name} cannot be read as text: {error}") from None
+    try:
+        whole = parse_json(text)
+        rows = whole if isinstance(whole, list) else [whole]
+    except DataError:
+        rows = [_parse_line(name, i, line) for i, line in enumerate(text.splitlines(), 1) if line]
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise DataError(f"{name} has something else than layers: give one JSON object a line")
+    return read_layer_list(rows)
+
+
+def _parse_line(name: str, number: int, line: str) -> Json:
+    from ampere.measurements import parse_json
+
+    try:
+        return parse_json(line)
+    except DataError as error:
+        raise DataError(f"{name} line {number}: {error}") from None

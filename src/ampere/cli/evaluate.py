@@ -1,0 +1,56 @@
+"""`ampere evaluate`: compare estimates with metered models."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from ampere.cli.options import (
+    AnyDevice,
+    AsJson,
+    Machine,
+    Model,
+    ProfilePath,
+    Quick,
+    Training,
+    effort,
+)
+from ampere.cli.progress import progress
+from ampere.cli.shell import Interrupted, json_text
+
+
+def evaluate(
+    model: Model,
+    path: ProfilePath,
+    training: Training,
+    models: Annotated[int, typer.Option(min=1, metavar="N", help="Unseen models.")] = 30,
+    seed: Annotated[int, typer.Option(metavar="N", help="Draws other models.")] = 0,
+    machine: Machine = Machine(),
+    any_device: AnyDevice = False,
+    quick: Quick = False,
+    as_json: AsJson = False,
+) -> str:
+    """Compare estimates with metered models.
+
+    Unseen members of the model's family are metered here, and every method is compared with them.
+    """
+    from ampere import api
+
+    try:
+        with closing(machine.open()) as device, progress() as watch:
+            evaluation = api.evaluate(
+                model,
+                **training.given(),
+                path=path,
+                device=device,
+                models=models,
+                seed=seed,
+                effort=effort(quick),
+                any_device=any_device,
+                watch=watch,
+            )
+    except KeyboardInterrupt:
+        raise Interrupted("models metered so far are not kept, the profile is unharmed") from None
+    return json_text(evaluation.to_json()) if as_json else repr(evaluation)

@@ -1,0 +1,50 @@
+"""`ampere measure`: meter a model itself."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+from ampere import tables
+from ampere.cli.options import AsJson, Machine, Model, Quick, Training, effort
+from ampere.cli.shell import json_text
+
+
+def measure(
+    model: Model,
+    training: Training,
+    machine: Machine = Machine(),
+    quick: Quick = False,
+    as_json: AsJson = False,
+) -> str:
+    """Meter the training step of a model itself."""
+    from ampere import api
+    from ampere.profiles import describe_device
+
+    with closing(machine.open()) as device:
+        found = api.measure(model, **training.given(), device=device, effort=effort(quick))
+        name = describe_device(device.fingerprint)
+    if as_json:
+        return json_text(
+            {
+                **found.to_json(),  # a row that `ampere tell` takes, with what it leaves out
+                "idle_j_per_step": found.idle_j_per_step,
+                "time_s_per_step": found.time_s_per_step,
+                "spread": found.spread,
+                "repeats": found.repeats,
+                "device_name": name,
+            }
+        )
+    page = tables.Page(
+        f"{model}: {tables.joules(found.energy_j_per_step)} and"
+        f" {tables.seconds(found.time_s_per_step)} a training step",
+        facts=[
+            (
+                "idle",
+                f"{tables.joules(found.idle_j_per_step or 0.0)} of it the device takes anyway",
+            ),
+            ("spread", f"{tables.percent(found.spread)} over {found.repeats} bursts"),
+            ("energy", f"joules are {tables.origin(found.provenance.value)}"),
+            ("device", name),
+        ],
+    )
+    return page.text()

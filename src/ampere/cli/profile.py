@@ -1,0 +1,105 @@
+"""`ampere profile`: learn what this device's layers cost."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ampere.cli.options import (
+    AnyDevice,
+    AsJson,
+    Machine,
+    Method,
+    Model,
+    ProfilePath,
+    Quick,
+    Training,
+    above_zero,
+    effort,
+)
+from ampere.cli.progress import progress
+from ampere.cli.shell import Interrupted, json_text
+from ampere.layers import Json
+
+if TYPE_CHECKING:
+    from ampere.profiles import Profile
+
+
+def profile(
+    model: Model,
+    path: ProfilePath,
+    training: Training,
+    max_points: Annotated[int, typer.Option(metavar="N", help="Points per kind, at most.")] = 20,
+    tolerance: Annotated[
+        float, typer.Option(metavar="SHARE", help="A kind ends when it is known this well.")
+    ] = 0.05,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="End after this time.", callback=above_zero),
+    ] = None,
+    method: Method = "paper",
+    kernel: Annotated[
+        str, typer.Option(metavar="NAME", help="The kernel of the processes.")
+    ] = "matern52",
+    guide: Annotated[
+        str, typer.Option(metavar="energy|time", help="What the next point is chosen by.")
+    ] = "energy",
+    machine: Machine = Machine(),
+    any_device: AnyDevice = False,
+    quick: Quick = False,
+    as_json: AsJson = False,
+) -> str:
+    """Learn what the layers of a model cost here.
+
+    Small networks are trained and metered, and each measurement is kept in the profile's file at
+    once: a profile that was interrupted, or shall be better, goes on with the same command.
+    """
+    from ampere import api
+    from ampere.profiling import Strategy
+
+    strategy = Strategy(max_points, tolerance, guide, kernel)
+    try:
+        with closing(machine.open()) as device, progress() as watch:
+            learned = api.profile(
+                model,
+                **training.given(),
+                path=path,
+                device=device,
+                strategy=strategy,
+                effort=effort(quick),
+                time_limit_s=time_limit or float("inf"),
+                any_device=any_device,
+                watch=watch,
+            )
+    except KeyboardInterrupt:
+        kept = f"everything measured so far is in {path}; the same command goes on from there"
+        raise Interrupted(kept if path.exists() else "nothing was measured yet") from None
+    learned = replace(learned, method=method)
+    if as_json:
+        return json_text(profile_row(learned, path))
+    given = f" --input {shlex.quote(training.input)}" if training.input else ""
+    return (
+        f"{learned!r}\n\nsaved in {path}; next:\n  ampere estimate {shlex.quote(model)}{given}"
+        f" --profile {shlex.quote(str(path))} --steps 2000"
+    )
+
+
+def profile_row(profile: Profile, path: Path) -> dict[str, Json]:
+    """A profile in a few numbers."""
+    kinds = {layer.kind.name for m in profile.measurements for layer in m.layers}
+    return {
+        "path": str(path),
+        "device": profile.device,
+        "provenance": profile.header.provenance.value,
+        "measurements": len(profile.measurements),
+        "failed": sum(m.failed is not None for m in profile.measurements),
+        "kinds": sorted(kinds),
+        "profiling_s": profile.profiling_s,
+        "method": profile.method,
+        "warnings": list(profile.notes),
+    }

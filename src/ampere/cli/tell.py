@@ -1,0 +1,39 @@
+"""`ampere tell`: add measurements that were made elsewhere."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ampere import tables
+from ampere.cli.options import AnyDevice, AsJson, ProfilePath
+from ampere.cli.profile import profile_row
+from ampere.cli.shell import json_text
+
+
+def tell(
+    rows: Annotated[
+        str,
+        typer.Argument(
+            metavar="ROWS",
+            help="One JSON object a line with layers and energy_j_per_step; - is standard input.",
+            show_default=False,
+        ),
+    ],
+    path: ProfilePath,
+    any_device: AnyDevice = False,
+    as_json: AsJson = False,
+) -> str:
+    """Add measurements that were made elsewhere.
+
+    The profile is created if it is not there. Rows of another device are refused.
+    """
+    from ampere import api
+    from ampere.measurements import read_rows
+
+    measurements = read_rows(rows)
+    learned = api.tell(path, measurements, any_device=any_device)
+    if as_json:
+        return json_text({"told": len(measurements), **profile_row(learned, path)})
+    return f"{learned!r}\n\n{tables.plural(len(measurements), 'row')} added to {path}"
