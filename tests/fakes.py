@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -150,7 +151,7 @@ def plain_model(*widths: int) -> tuple[Layer, ...]:
     """A chain of FIRST, HIDDEN... and LAST with these widths between its layers."""
     return (
         plain_layer(FIRST, out=widths[0]),
-        *(plain_layer(HIDDEN, in_=a, out=b) for a, b in zip(widths, widths[1:], strict=False)),
+        *(plain_layer(HIDDEN, in_=a, out=b) for a, b in itertools.pairwise(widths)),
         plain_layer(LAST, in_=widths[-1]),
     )
 

@@ -164,10 +164,11 @@ class Estimate:
         missing = f" without {len(self.uncovered)} of {every} layers" if self.uncovered else ""
         low_j, high_j = map(tables.joules, self.energy_j_interval)
         low_s, high_s = map(tables.seconds, self.time_s_interval)
+        known = math.isfinite(self.time_s)
+        time = f"{tables.seconds(self.time_s)} ({low_s} to {high_s})" if known else "time unknown"
         return (
             f"{tables.plural(self.steps, 'training step')}{missing}:"
-            f" {tables.joules(self.energy_j)} (90 % interval {low_j} to {high_j}),"
-            f" {tables.seconds(self.time_s)} ({low_s} to {high_s})"
+            f" {tables.joules(self.energy_j)} (90 % interval {low_j} to {high_j}), {time}"
         )
 
     def _facts(self) -> list[tuple[str, str]]:

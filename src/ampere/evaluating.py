@@ -147,7 +147,7 @@ class Evaluation:
         inside = tables.percent(self.coverage_90)
         facts = [
             ("bias", "above 0 is overestimated; small, middle, large: by thirds of metered joules"),
-            ("interval", f"the 90 % interval of the first method holds {inside} of the models"),
+            ("interval", f"the 90 % interval of {self.methods[0]} holds {inside} of the models"),
             (
                 "cost",
                 f"{tables.plural(self.measurements, 'measurement')} in the profile,"

@@ -32,8 +32,8 @@ class Effort:
 
     burst_s: float = 0.03
     warmup_s: float = 0.15
-    min_rounds: int = 12
-    max_rounds: int = 40
+    min_rounds: int = 10
+    max_rounds: int = 30
     target: float = 0.015
 
 

@@ -70,7 +70,9 @@ def seconds(time_s: float) -> str:
 
 def percent(share: float | None) -> str:
     """A share in percent: `26.5 %`."""
-    return UNKNOWN if share is None or not math.isfinite(share) else f"{100 * share:.1f} %"
+    if share is None or not math.isfinite(share):
+        return UNKNOWN
+    return f"{_rounded(100 * share, 1)} %"
 
 
 def number(count: float) -> str:
@@ -88,7 +90,7 @@ def same_unit(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     power, decimals = _scale(largest, digits=4)
     texts = [
-        f"{value / 10.0**power:.{decimals}f}" if math.isfinite(value) else UNKNOWN
+        _rounded(value / 10.0**power, decimals) if math.isfinite(value) else UNKNOWN
         for value in values
     ]
     return f"{_PREFIXES[power]}{unit}", texts
@@ -186,6 +188,13 @@ def _scale(largest: float, digits: int) -> tuple[int, int]:
     exponent = int(f"{largest:.{digits - 1}e}".partition("e")[2])  # after rounding: 999.9 is 1000
     power = min(max(3 * (exponent // 3), min(_PREFIXES)), max(_PREFIXES))
     return power, max(0, digits - 1 - (exponent - power))
+
+
+def _rounded(value: float, decimals: int) -> str:
+    """A number with these decimals; what is little never looks like nothing."""
+    if 0 < value < 0.5 / 10**decimals:
+        return f"<{1 / 10**decimals:.{decimals}f}"
+    return f"{value:.{decimals}f}"
 
 
 def _with_prefix(value: float, unit: str) -> str:

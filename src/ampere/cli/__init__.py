@@ -7,9 +7,14 @@ ampere explains in a line, 2 for a command line that cannot be read, 130 after C
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Run the command line."""
-    from ampere.cli.app import app
+    try:
+        from ampere.cli.app import app
 
-    app(prog_name="ampere")
+        app(prog_name="ampere")
+    except KeyboardInterrupt:  # before a command had begun, or while it ended
+        sys.exit(130)

@@ -10,7 +10,7 @@ from ampere.cli.shell import json_text
 
 
 def check(machine: Machine = Machine(), quick: Quick = False, as_json: AsJson = False) -> str:
-    """See whether this machine is fit for it.
+    """See whether this machine is fit for measuring.
 
     Whether it is quiet enough to measure, and whether the energy of layers adds up on it.
     """

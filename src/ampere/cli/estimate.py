@@ -69,8 +69,8 @@ def estimate(
     answer = profile.estimate(subject, **given, steps=steps or 1, battery_wh=battery_wh)
     if not answer.lines:
         raise NotCovered(
-            f"{path} covers no layer of {model or layers}: profile this model first"
-            f" (ampere profile MODEL --profile {path})"
+            f"{path} covers no layer of {model or layers}: profile this model first,"
+            f" ampere profile {model or 'MODEL'} --profile {path}"
         )
     if as_json:
         for text in answer.warnings:

@@ -23,7 +23,7 @@ from ampere.cli.options import (
     effort,
 )
 from ampere.cli.progress import progress
-from ampere.cli.shell import Interrupted, json_text
+from ampere.cli.shell import Interrupted, json_text, say
 from ampere.layers import Json
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ def profile(
         raise Interrupted(kept if path.exists() else "nothing was measured yet") from None
     learned = replace(learned, method=method)
     if as_json:
+        for note in learned.notes:
+            say(f"warning: {note}")
         return json_text(profile_row(learned, path))
     given = f" --input {shlex.quote(training.input)}" if training.input else ""
     return (

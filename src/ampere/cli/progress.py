@@ -40,8 +40,7 @@ def progress() -> Iterator[Watch]:
 @contextmanager
 def _lines() -> Iterator[Watch]:
     def show(event: Event) -> None:
-        left = f", {tables.seconds(event.seconds_left)} left" if event.seconds_left > 0 else ""
-        say(f"{event.done}/{event.total} {event.doing}{left}")
+        say(f"{event.done}/{event.total} {event.doing} {_left(event)}")
 
     yield show
 
@@ -69,8 +68,15 @@ def _bar() -> Iterator[Watch]:
                 total=event.total,
                 completed=event.done,
                 description=escape(tables.printable(event.doing)),
-                left=f"{tables.seconds(event.seconds_left)} left" if event.seconds_left > 0 else "",
+                left=_left(event),
                 refresh=True,
             )
 
         yield show
+
+
+def _left(event: Event) -> str:
+    whole = round(event.seconds_left)
+    if whole < 1:
+        return ""
+    return f"({f'{whole} s' if whole < 60 else tables.seconds(whole)} left)"

@@ -1,0 +1,195 @@
+"""Measuring: what a device does is recovered, drift divided out, outliers marked, failures told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from fakes import REFERENCE_COST, FakeDevice, plain_model, total
+
+from ampere.devices.device import REFERENCE, Burst, Device, Workload
+from ampere.errors import DeviceError
+from ampere.layers import Features, Layer
+from ampere.measurements import Measurement
+from ampere.measuring import Effort, Reference, calibrate, measure
+from ampere.meters.meter import Provenance
+
+NOMINAL = Reference(FakeDevice.idle_w, REFERENCE_COST.time_s, REFERENCE_COST.energy_j)
+MODELS = [plain_model(4, 8), plain_model(16), plain_model(32, 64, 2)]
+Job = tuple[Workload, tuple[Layer, ...]]
+JOBS: list[Job] = [(Workload(layers), layers) for layers in MODELS]
+
+
+def drifting(clock_s: float) -> float:
+    """Up to 40 % slower, with a period of some rounds."""
+    return 1.2 + 0.2 * math.sin(clock_s / 0.5)
+
+
+def errors(rows: list[Measurement]) -> list[float]:
+    """Relative errors of the joules."""
+    return [abs(row.energy_j_per_step / total(row.layers).energy_j - 1) for row in rows]
+
+
+class Hiccuping(FakeDevice):
+    """Every eighth burst of a network takes five times as long."""
+
+    def burst(self, handle: int, steps: int) -> Burst:
+        burst = super().burst(handle, steps)
+        if self.loaded[handle].layers and self.bursts[handle] % 8 == 0:
+            return Burst(steps, 5 * burst.energy_j, 5 * burst.time_s)
+        return burst
+
+
+def test_the_fake_is_a_device() -> None:
+    device: Device = FakeDevice()
+    assert device.provenance is Provenance.SIMULATED
+
+
+def test_joules_and_seconds_are_recovered() -> None:
+    device = FakeDevice()
+    rows = measure(device, JOBS, NOMINAL)
+    for row, layers in zip(rows, MODELS, strict=True):
+        true = total(layers)
+        assert row.energy_j_per_step == pytest.approx(true.energy_j)
+        assert row.time_s_per_step == pytest.approx(true.time_s)
+        assert row.idle_j_per_step == pytest.approx(device.idle_w * true.time_s)
+        assert row.spread == pytest.approx(0.0, abs=1e-9)
+        assert (row.layers, row.failed, row.stage) == (layers, None, "step")
+        assert row.device == device.fingerprint.id
+        assert row.provenance is Provenance.SIMULATED
+        assert Measurement.from_json(row.to_json()).layers == row.layers
+
+
+def test_calibration_recovers_the_idle_power_and_the_reference() -> None:
+    found = calibrate(FakeDevice())
+    assert found.idle_w == pytest.approx(NOMINAL.idle_w)
+    assert found.time_s == pytest.approx(NOMINAL.time_s)
+    assert found.energy_j == pytest.approx(NOMINAL.energy_j)
+
+
+def test_a_drift_that_all_share_is_divided_out() -> None:
+    rows = measure(FakeDevice(drift=drifting), JOBS, NOMINAL)
+    assert max(errors(rows)) < 0.02
+    for row in rows:  # and without dividing, it would be there
+        raw = sum(row.bursts["energy_j"]) / len(row.bursts["energy_j"])
+        assert abs(raw / total(row.layers).energy_j - 1) > 0.1
+        assert max(row.bursts["drift"]) > 1.3
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_a_device_that_is_slower_than_at_calibration_is_measured_as_it_was_then(
+    factor: float,
+) -> None:
+    rows = measure(FakeDevice(drift=lambda clock_s: factor), JOBS, NOMINAL)
+    assert max(errors(rows)) < 1e-9
+    assert all(drift == pytest.approx(factor) for row in rows for drift in row.bursts["drift"])
+
+
+def test_noise_averages_out_and_is_told_as_spread() -> None:
+    rows = measure(FakeDevice(noise=0.05, seed=3), JOBS, NOMINAL, Effort(min_rounds=40))
+    assert max(errors(rows)) < 0.03
+    assert all(0.03 < row.spread < 0.09 for row in rows)
+
+
+def test_outliers_are_marked_and_left_out_but_kept() -> None:
+    rows = measure(Hiccuping(noise=0.01), JOBS, NOMINAL, Effort(min_rounds=24, max_rounds=24))
+    for row in rows:
+        marked = row.bursts["outlier"]
+        assert len(marked) >= 2
+        assert len(row.bursts["energy_j"]) == len(row.bursts["time_s"]) == 24
+        assert row.repeats == 24 - len(marked)
+        true = total(row.layers).time_s
+        spikes = [i for i, value in enumerate(row.bursts["time_s"]) if value > 4 * true]
+        assert set(spikes) <= set(marked)
+    assert max(errors(rows)) < 0.02
+
+
+def test_a_quiet_device_is_done_after_the_fewest_rounds() -> None:
+    rows = measure(FakeDevice(), JOBS, NOMINAL, Effort(min_rounds=5, max_rounds=40))
+    assert [row.repeats for row in rows] == [5, 5, 5]
+
+
+def test_a_noisy_device_takes_more_rounds_up_to_the_cap() -> None:
+    effort = Effort(min_rounds=5, max_rounds=30, target=0.02)
+    few = measure(FakeDevice(noise=0.07, seed=1), JOBS, NOMINAL, effort)
+    assert all(5 < len(row.bursts["time_s"]) < 30 for row in few)
+    many = measure(FakeDevice(noise=0.5, seed=1), JOBS, NOMINAL, effort)
+    assert all(len(row.bursts["time_s"]) == 30 for row in many)
+
+
+@pytest.mark.parametrize("where", ["fails_to_load", "fails_to_run"])
+def test_a_failure_is_told_with_its_reason_and_costs_nobody_else(where: str) -> None:
+    broken: dict[str, tuple[Workload, ...]] = {where: (JOBS[1][0],)}
+    device = FakeDevice(fails_to_load=broken.get("fails_to_load", ()),
+                        fails_to_run=broken.get("fails_to_run", ()))  # fmt: skip
+    good, failed, also_good = measure(device, JOBS, NOMINAL)
+    reasons = {"fails_to_load": "out of memory", "fails_to_run": "it crashed with SIGSEGV"}
+    assert failed.failed == reasons[where]
+    assert math.isnan(failed.energy_j_per_step)
+    assert math.isnan(failed.time_s_per_step)
+    assert failed.layers == MODELS[1]
+    assert Measurement.from_json(failed.to_json()).failed == failed.failed
+    assert max(errors([good, also_good])) < 1e-9
+    assert not device.loaded
+
+
+def test_all_may_fail() -> None:
+    device = FakeDevice(fails_to_load=[workload for workload, _ in JOBS])
+    assert all(row.failed for row in measure(device, JOBS, NOMINAL))
+    assert measure(device, [], NOMINAL) == []
+
+
+def test_a_reference_that_fails_is_the_devices_fault() -> None:
+    device = FakeDevice(fails_to_run=[REFERENCE])
+    with pytest.raises(DeviceError, match="the reference workload failed: it crashed with SIGSEGV"):
+        measure(device, JOBS, NOMINAL)
+    assert not device.loaded
+
+
+def test_workloads_are_forgotten_afterwards() -> None:
+    device = FakeDevice()
+    calibrate(device)
+    measure(device, JOBS, NOMINAL)
+    assert not device.loaded
+
+
+def test_bursts_are_interleaved() -> None:
+    order: list[int] = []
+
+    class Watched(FakeDevice):
+        def burst(self, handle: int, steps: int) -> Burst:
+            order.append(handle)
+            return super().burst(handle, steps)
+
+    measure(Watched(), JOBS, NOMINAL, Effort(min_rounds=6, max_rounds=6))
+    assert order[-25:] == [4, 1, 2, 3] * 6 + [4]  # the reference was loaded last
+
+
+def test_bursts_last_about_as_long_as_they_should() -> None:
+    rows = measure(FakeDevice(), JOBS, NOMINAL, Effort(burst_s=0.2, warmup_s=1.0))
+    for row in rows:
+        assert row.bursts["steps"] * row.time_s_per_step == pytest.approx(0.2, rel=0.3)
+
+
+def features_of(layer: Layer) -> Features:
+    return Features(float(sum(layer.widths.values())))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(lambda layer: Features(), features_of), (lambda layer: Features(1.0), lambda layer: Features(1.0))],
+)  # fmt: skip
+def test_the_device_fills_in_features_that_nobody_knows(
+    given: Callable[[Layer], Features], expected: Callable[[Layer], Features]
+) -> None:
+    layers = tuple(replace(layer, features=given(layer)) for layer in MODELS[0])
+    (row,) = measure(FakeDevice(features=features_of), [(Workload(layers), layers)], NOMINAL)
+    assert [layer.features for layer in row.layers] == [expected(layer) for layer in layers]
+
+
+def test_the_stage_is_written_down() -> None:
+    workload = Workload(MODELS[0], stage="forward")
+    (row,) = measure(FakeDevice(), [(workload, MODELS[0])], NOMINAL)
+    assert row.stage == "forward"
