@@ -8,15 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from fakes import FIRST, HIDDEN, LAST, exact, known_cost, plain_kind, plain_layer, plain_model
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
 from ampere.errors import DataError, NotCovered
 from ampere.fitting import Cost, PaperFit, fit_kind, fit_paper, isolated_points, typical_noise
 from ampere.layers import Layer, LayerKind, Role, Widths
 from ampere.measurements import Measurement
+from fakes import FIRST, HIDDEN, LAST, exact, known_cost, plain_kind, plain_layer, plain_model
 
 AXIS = [1, 12, 24, 40, 64]
 OTHER = plain_kind(Role.HIDDEN, "conv")
@@ -43,9 +40,29 @@ def every_layer(widths: Sequence[int]) -> list[Layer]:
     ]
 
 
+def network(a: int, b: int, *kinds: LayerKind) -> tuple[Layer, ...]:
+    """FIRST, then these hidden kinds from a to b and back, and LAST."""
+    hidden = []
+    for kind in kinds:
+        hidden.append(plain_layer(kind, in_=a, out=b))
+        a, b = b, a
+    return plain_layer(FIRST, out=hidden[0].widths["in"]), *hidden, last(a)
+
+
 def noisy(row: Measurement, rng: random.Random) -> Measurement:
     factor = math.exp(rng.gauss(0, 0.03))
     return replace(row, energy_j_per_step=factor * row.energy_j_per_step, spread=0.1, repeats=9)
+
+
+def assert_close(cost: Cost, layer: Layer, share: float = 0.01) -> None:
+    """Joules and seconds are right within a share of the largest ones of this kind."""
+    true, largest = known_cost(layer), known_cost(replace(layer, widths=largest_widths(layer)))
+    assert abs(cost.energy_j - true.energy_j) < share * largest.energy_j
+    assert abs(cost.time_s - true.time_s) < share * largest.time_s
+
+
+def largest_widths(layer: Layer) -> Widths:
+    return Widths(dict.fromkeys(layer.widths, AXIS[-1]))
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +73,13 @@ def fit() -> PaperFit:
 def test_known_costs_are_recovered_where_they_were_measured(fit: PaperFit) -> None:
     assert set(fit.processes) == {FIRST.name, HIDDEN.name, LAST.name}
     for layer in every_layer(AXIS):
-        cost, true = fit.cost(layer), known_cost(layer)
-        assert cost.energy_j == pytest.approx(true.energy_j, rel=0.005)
-        assert cost.time_s == pytest.approx(true.time_s, rel=0.005)
+        assert_close(fit.cost(layer), layer)
 
 
 def test_and_in_between_within_what_it_says_itself(fit: PaperFit) -> None:
     for layer in every_layer([6, 30, 55]):
         cost, true = fit.cost(layer), known_cost(layer)
-        assert cost.energy_j == pytest.approx(true.energy_j, rel=0.02)
+        assert_close(cost, layer, 0.02)
         assert abs(cost.energy_j - true.energy_j) < 4 * cost.energy_j_std
         assert abs(cost.time_s - true.time_s) < 4 * cost.time_s_std
         assert not fit.is_extrapolated(layer)
@@ -115,26 +130,21 @@ def test_layers_that_repeat_share_what_is_left(repeated: list[int]) -> None:
     ]
     fit = fit_paper(rows)
     for width in AXIS:
-        true = known_cost(last(width))
-        assert fit.cost(last(width)).energy_j == pytest.approx(true.energy_j, rel=0.005)
-        assert fit.cost(last(width)).time_s == pytest.approx(true.time_s, rel=0.005)
+        assert_close(fit.cost(last(width)), last(width))
 
 
 def test_counts_of_what_is_subtracted() -> None:
     rows = [exact([last(width)]) for width in AXIS]
     rows += [exact([plain_layer(FIRST, out=w), plain_layer(LAST, 4, in_=w)]) for w in AXIS]
     first = plain_layer(FIRST, out=24)
-    assert fit_paper(rows).cost(first).energy_j == pytest.approx(
-        known_cost(first).energy_j, rel=0.01
-    )
+    assert_close(fit_paper(rows).cost(first), first)
 
 
-def test_rows_without_time_still_tell_joules() -> None:
-    rows = [replace(row, time_s_per_step=math.nan) for row in design()]
-    fit = fit_paper(rows)
+def test_rows_without_time_still_tell_joules(fit: PaperFit) -> None:
+    untimed = fit_paper([replace(row, time_s_per_step=math.nan) for row in design()])
     for layer in every_layer([12, 40]):
-        cost = fit.cost(layer)
-        assert cost.energy_j == pytest.approx(known_cost(layer).energy_j, rel=0.005)
+        cost = untimed.cost(layer)
+        assert cost.energy_j == pytest.approx(fit.cost(layer).energy_j)
         assert math.isnan(cost.time_s)
         assert math.isnan(cost.time_s_std)
 
@@ -154,20 +164,22 @@ def test_failed_rows_and_other_stages_are_ignored(fit: PaperFit) -> None:
         fit_paper([])
 
 
-@hypothesis_settings(max_examples=5)
-@given(st.randoms(use_true_random=False), st.integers(0, 99))
-def test_the_order_of_rows_does_not_matter(order: random.Random, seed: int) -> None:
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_order_of_rows_does_not_matter(seed: int) -> None:
     rng = random.Random(seed)
-    other = plain_kind(Role.HIDDEN, "conv")
-    whole = [(*plain_model(a, b)[:-1], plain_layer(other, in_=b, out=a), last(a))
-             for a, b in [(1, 64), (24, 24), (64, 12)]]  # fmt: skip
-    alone = [(*plain_model(a)[:-1], plain_layer(other, in_=a, out=b), last(b))
-             for a, b in [(1, 1), (1, 64), (64, 1), (64, 64)]]  # fmt: skip
-    rows = [noisy(row, rng) for row in [*design(), *map(exact, whole), *map(exact, alone)]]
-    shuffled = rows.copy()
-    order.shuffle(shuffled)
-    one, two = fit_paper(rows), fit_paper(shuffled)
-    for layer in [*every_layer([6, 30]), plain_layer(other, in_=6, out=30)]:
+    corners = [(1, 1), (1, 64), (64, 1), (64, 64)]
+    rows = [
+        *(exact([last(width)]) for width in (1, 24, 64)),
+        *(exact(plain_model(width)) for width in (1, 24, 64)),
+        *(exact(plain_model(a, b)) for a, b in corners),
+        *(exact(network(b, a, OTHER)) for a, b in corners),
+        *(exact(network(a, b, HIDDEN, OTHER)) for a, b in [(1, 64), (24, 24)]),
+    ]
+    rows = [noisy(row, rng) for row in rows]
+    one = fit_paper(rows)
+    rng.shuffle(rows)
+    two = fit_paper(rows)
+    for layer in [*every_layer([6, 30]), plain_layer(OTHER, in_=6, out=30)]:
         mine, theirs = one.cost(layer), two.cost(layer)
         assert theirs.energy_j == pytest.approx(mine.energy_j, rel=1e-6)
         assert theirs.energy_j_std == pytest.approx(mine.energy_j_std, rel=1e-6)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from fakes import REFERENCE_COST, FakeDevice, plain_model, total
 
 from ampere.devices.device import REFERENCE, Burst, Device, Workload
 from ampere.errors import DeviceError
@@ -15,6 +14,7 @@ from ampere.layers import Features, Layer
 from ampere.measurements import Measurement
 from ampere.measuring import Effort, Reference, calibrate, measure
 from ampere.meters.meter import Provenance
+from fakes import REFERENCE_COST, FakeDevice, plain_model, total
 
 NOMINAL = Reference(FakeDevice.idle_w, REFERENCE_COST.time_s, REFERENCE_COST.energy_j)
 MODELS = [plain_model(4, 8), plain_model(16), plain_model(32, 64, 2)]

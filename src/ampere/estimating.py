@@ -276,6 +276,9 @@ def _finite(value: float) -> float | None:
 
 def read_layer_list(rows: Sequence[Mapping[str, Json]]) -> tuple[Layer, ...]:
     """Plain layers, for estimating without a model: each row a layer, or one row with `layers`."""
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise DataError(f"a layer is an object with a kind and widths, not {row!r:.80}")
     flat = [layer for row in rows for layer in (row.get("layers") or [row])]
     if not flat:
         raise DataError("there is no layer to estimate: give one JSON object a line")

@@ -58,7 +58,8 @@ def _bar() -> Iterator[Watch]:
         TextColumn("{task.fields[left]}"),
         TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=True)),
     )
-    bar = Progress(*columns, console=Console(stderr=True), auto_refresh=False, expand=True)
+    console = Console(stderr=True)
+    bar = Progress(*columns, console=console, auto_refresh=False, transient=True, expand=True)
     with bar:
         task = bar.add_task("starting", total=None, left="")
 
