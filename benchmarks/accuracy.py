@@ -91,7 +91,7 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("families", nargs="*", default=list(zoo.names()))
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--models", type=int, default=30)
     parser.add_argument("--max-points", type=int, default=14)
     parser.add_argument("--again", action="store_true")

@@ -23,7 +23,8 @@ BASE_J = {Role.FIRST: 2e-3, Role.HIDDEN: 3e-3, Role.LAST: 1e-3}
 def known_cost(layer: Layer) -> Cost:
     """Of one layer per step: grows with each width and with the map, and is linear in neither."""
     size = layer.kind.attributes.get("height") or layer.kind.attributes.get("length") or 8
-    volume = math.prod(layer.widths.values()) ** 0.7 / 8 + sum(layer.widths.values()) / 16
+    width = sum(layer.widths.values())
+    volume = width / 16 + math.prod(layer.widths.values()) / (64 + width)
     energy_j = BASE_J[layer.kind.role] * (1 + size / 32 * volume) * layer.count
     return Cost(energy_j, 0.0, 0.25 * energy_j + 2e-4 * layer.count, 0.0)
 

@@ -1,9 +1,8 @@
-"""Measuring: what a device does is recovered, drift divided out, outliers marked, failures told."""
+"""Measuring: costs are recovered, drift divided out, outliers marked, failures told."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -173,20 +172,14 @@ def test_bursts_last_about_as_long_as_they_should() -> None:
         assert row.bursts["steps"] * row.time_s_per_step == pytest.approx(0.2, rel=0.3)
 
 
-def features_of(layer: Layer) -> Features:
-    return Features(float(sum(layer.widths.values())))
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [(lambda layer: Features(), features_of), (lambda layer: Features(1.0), lambda layer: Features(1.0))],
-)  # fmt: skip
+@pytest.mark.parametrize(("known", "expected"), [(None, 8.0), (1.0, 1.0)])
 def test_the_device_fills_in_features_that_nobody_knows(
-    given: Callable[[Layer], Features], expected: Callable[[Layer], Features]
+    known: float | None, expected: float
 ) -> None:
-    layers = tuple(replace(layer, features=given(layer)) for layer in MODELS[0])
-    (row,) = measure(FakeDevice(features=features_of), [(Workload(layers), layers)], NOMINAL)
-    assert [layer.features for layer in row.layers] == [expected(layer) for layer in layers]
+    layers = (replace(plain_model(8)[-1], features=Features(known)),)
+    device = FakeDevice(features=lambda layer: Features(float(layer.widths["in"])))
+    (row,) = measure(device, [(Workload(layers), layers)], NOMINAL)
+    assert row.layers[0].features == Features(expected)
 
 
 def test_the_stage_is_written_down() -> None:
