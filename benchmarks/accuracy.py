@@ -3,8 +3,9 @@
     python benchmarks/accuracy.py                      # all families, about an hour on 2 cores
     python benchmarks/accuracy.py lenet5 har --models 10
 
-A family that is already in benchmarks/results is not run again unless --again is given. The table
-goes to docs/results.md. Leave the machine alone meanwhile.
+A family that is already in benchmarks/results is not run again unless --again is given; --refit
+fits and estimates anew from the measurements that were kept there. The table goes to
+docs/results.md. Leave the machine alone meanwhile.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from machine import RESULTS, machine_line, write_section
 
 import ampere
 from ampere import zoo
+from ampere.evaluating import Evaluation, ModelResult
 from ampere.measuring import Event
 
 METHODS = ("paper", "flops", "flops_affine", "neuralpower", "extrapolation", "repeat")
@@ -52,6 +54,37 @@ def run(family: str, threads: int, models: int, max_points: int) -> dict[str, An
     )
     sys.stderr.write("\n")
     return row
+
+
+def refit(family: str, row: dict[str, Any]) -> dict[str, Any]:
+    """The same measurements, metered models and machine; estimates by the present code."""
+    profile = ampere.Profile.load(RESULTS / f"{family}.ampere")
+    results = []
+    for model in row["models"]:
+        answer = profile.estimate(model["model"])
+        first, second = model["metered_j"]
+        results.append(
+            ModelResult(
+                model["model"],
+                model["energy_j_per_step"],
+                model["time_s_per_step"],
+                first,
+                second,
+                model["estimates_j"] | {"paper": answer.energy_j},
+                answer.energy_j_interval,
+                model["flops"],
+            )
+        )
+    found = Evaluation(
+        tuple(results),
+        tuple(row["failed"]),
+        row["measurements"],
+        row["profiling_s"],
+        row["device"],
+        ampere.Provenance(row["provenance"]),
+        row["seconds"],
+    )
+    return row | found.to_json()
 
 
 def table(rows: dict[str, dict[str, Any]]) -> str:
@@ -95,6 +128,7 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=30)
     parser.add_argument("--max-points", type=int, default=14)
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--refit", action="store_true")
     options = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
     rows = {}
@@ -102,6 +136,9 @@ def main() -> None:
         kept = RESULTS / f"{family}.json"
         if options.again or not kept.exists():
             row = run(family, options.threads, options.models, options.max_points)
+            kept.write_text(json.dumps(row, indent=1) + "\n")
+        elif options.refit:
+            row = refit(family, json.loads(kept.read_text()))
             kept.write_text(json.dumps(row, indent=1) + "\n")
         rows[family] = json.loads(kept.read_text())
     text = table(rows)

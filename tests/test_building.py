@@ -19,6 +19,7 @@ from ampere.errors import ModelError
 from ampere.frameworks.torch.building import build, build_layer, find_function
 from ampere.frameworks.torch.reading import read_layers
 from ampere.frameworks.torch.tracing import synthetic_input
+from ampere.inputs import InputSpec
 from ampere.layers import Call, Layer, LayerKind, Role, Structure, Widths
 
 FAMILIES = pytest.mark.parametrize("name", zoo.names())
@@ -102,7 +103,7 @@ def test_a_network_without_functions_runs_as_a_user_would_write_it() -> None:
 def test_frozen_layers_are_built_frozen() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.Linear(4, 2))
     model[2].requires_grad_(False)
-    built = build(read_layers(model, zoo.InputSpec((4,))))
+    built = build(read_layers(model, InputSpec((4,))))
     assert [p.requires_grad for p in built.parameters()] == [True, True, False, False, True, True]
 
 

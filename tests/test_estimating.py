@@ -194,9 +194,10 @@ def test_a_profile_estimates_with_its_own_noise_device_and_provenance() -> None:
 def test_layers_as_plain_rows() -> None:
     rows = [layer.to_json() for layer in MODEL]
     assert read_layer_list(rows) == read_layer_list([{"layers": rows}]) == MODEL
-    for wrong in ([], [{"widths": {}}], ["conv"]):
+    wrong: list[list[Any]] = [[], [{"widths": {}}], ["conv"]]
+    for listed in wrong:
         with pytest.raises(DataError):
-            read_layer_list(wrong)  # type: ignore[arg-type]
+            read_layer_list(listed)
 
 
 def test_estimating_needs_no_torch() -> None:

@@ -139,7 +139,7 @@ def test_the_name_of_a_kind_is_its_identity() -> None:
 def test_a_layer_of_another_tool_needs_only_its_kind() -> None:
     layer = Layer.from_json({"kind": "conv"})
     assert (layer.name, layer.kind.name, layer.kind.operation) == ("conv", "conv", "conv")
-    assert (layer.kind.role, layer.widths, layer.count) == (Role.HIDDEN, {}, 1)
+    assert (layer.kind.role, dict(layer.widths), layer.count) == (Role.HIDDEN, {}, 1)
 
 
 @pytest.mark.parametrize(

@@ -211,8 +211,8 @@ def test_depthwise_convolutions_tie_widths_and_grouped_ones_need_multiples() -> 
 
 def add_in_place(m: Any, x: Tensor) -> Any:
     x = m.a(x)
-    x += m.b(x)
-    return m.c(x)
+    x += m.b(x.mean(2))[:, :, None]
+    return m.c(x.flatten(1))
 
 
 SHARED = nn.Linear(8, 8)
@@ -231,8 +231,8 @@ USERS: dict[str, tuple[InputSpec, nn.Module]] = {
     "in-place activations": (IMAGE, nn.Sequential(
         nn.Conv2d(3, 4, 3), nn.ReLU(inplace=True), nn.Conv2d(4, 6, 3), nn.ReLU(inplace=True),
         nn.Flatten(), nn.Linear(6 * 16, 3))),
-    "added in place to what enters": (VECTOR, Written(
-        add_in_place, a=nn.Linear(4, 5), b=nn.Linear(5, 5), c=nn.Linear(5, 3))),
+    "added in place to what enters": (SERIES, Written(
+        add_in_place, a=nn.Conv1d(4, 5, 3), b=nn.Linear(5, 5), c=nn.Linear(5 * 14, 3))),
     "halved by a gate": (VECTOR, nn.Sequential(nn.Linear(4, 10), nn.GLU(), nn.Linear(5, 3))),
     "upsampled": (IMAGE, nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1), nn.Upsample(scale_factor=2), nn.Conv2d(8, 4, 3),

@@ -98,7 +98,7 @@ class PaperFit:
     """The paper's method: a process for each kind, fitted one after the other."""
 
     processes: Mapping[str, KindProcess]
-    noise: float = 0.0
+    noise: float = 0.0  # relative error of one more measurement of a whole network
     method: str = field(default="paper", init=False)
 
     def cost(self, layer: Layer) -> Cost:
@@ -135,7 +135,7 @@ def fit_paper(measurements: Sequence[Measurement], kernel: str = "matern52") -> 
                 break
         else:  # the rest cannot be told apart by subtraction
             break
-    return PaperFit(processes, typical_noise(rows))
+    return PaperFit(processes, max(typical_error(rows), typical_residual(rows, processes)))
 
 
 def usable(measurements: Sequence[Measurement]) -> list[Measurement]:
@@ -143,9 +143,26 @@ def usable(measurements: Sequence[Measurement]) -> list[Measurement]:
     return [m for m in measurements if m.failed is None and m.stage == "step"]
 
 
-def typical_noise(rows: Sequence[Measurement]) -> float:
-    """The relative standard error that a measurement typically has."""
+def typical_error(rows: Sequence[Measurement]) -> float:
+    """The relative standard error that the bursts of a measurement typically have."""
     return float(np.median([row.spread / math.sqrt(row.repeats) for row in rows])) if rows else 0.0
+
+
+def typical_residual(rows: Sequence[Measurement], known: Mapping[str, KindProcess]) -> float:
+    """The relative deviation of measured totals from the fit, as a standard deviation.
+
+    Bursts of one measurement agree better than measurements of different minutes do; how far the
+    totals scatter around the fit says how far the next one will. Robust: the median, rescaled.
+    """
+    off = []
+    for row in rows:
+        if all(layer.kind.name in known for layer in row.layers):
+            total = sum(
+                layer.count * known[layer.kind.name].predict(layer.widths).energy_j
+                for layer in row.layers
+            )
+            off.append(abs(total / row.energy_j_per_step - 1))
+    return float(np.median(off)) / 0.6745 if off else 0.0
 
 
 def isolated_points(
