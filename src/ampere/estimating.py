@@ -97,8 +97,8 @@ class Estimate:
     def to_json(self) -> dict[str, Json]:
         """Plain data, as `ampere estimate --json` prints it."""
         row: dict[str, Json] = {
-            "energy_j": self.energy_j,
-            "energy_j_interval": list(self.energy_j_interval),
+            "energy_j": _finite(self.energy_j),
+            "energy_j_interval": [_finite(value) for value in self.energy_j_interval],
             "time_s": _finite(self.time_s),
             "time_s_interval": [_finite(value) for value in self.time_s_interval],
             "steps": self.steps,
@@ -229,8 +229,9 @@ def estimate(
         lines.append(EstimateLine(layer, scaled, _extrapolated(fit, layer)))
         joules, seconds = shared.get(key, (0.0, 0.0))
         shared[key] = (joules + scaled.energy_j_std, seconds + scaled.time_s_std)
-    energy = math.fsum(line.cost.energy_j for line in lines)
-    time = math.fsum(line.cost.time_s for line in lines)
+    nothing = 0.0 if lines else math.nan  # a sum over no layer is not 0 J
+    energy = math.fsum(line.cost.energy_j for line in lines) + nothing
+    time = math.fsum(line.cost.time_s for line in lines) + nothing
     energy_var = math.fsum(joules**2 for joules, _ in shared.values()) + (noise * energy) ** 2
     time_var = math.fsum(seconds**2 for _, seconds in shared.values()) + (noise * time) ** 2
     result = Estimate(
@@ -267,7 +268,8 @@ def _warnings(lines: Sequence[EstimateLine], uncovered: Sequence[Layer]) -> list
 
 def _interval(mean: float, std: float) -> tuple[float, float]:
     reach = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * std
-    return max(0.0, mean - reach), mean + reach
+    low = mean - reach
+    return (0.0 if low < 0 else low), mean + reach  # NaN stays NaN
 
 
 def _finite(value: float) -> float | None:

@@ -124,7 +124,7 @@ def fit_paper(measurements: Sequence[Measurement], kernel: str = "matern52") -> 
     first_seen = {
         layer.kind.name: layer.kind.role for row in reversed(rows) for layer in row.layers
     }
-    waiting = sorted(first_seen, key=lambda name: ORDER.index(first_seen[name]))
+    waiting = sorted(first_seen, key=lambda name: (ORDER.index(first_seen[name]), name))
     processes: dict[str, KindProcess] = {}
     while waiting:
         for name in waiting:

@@ -129,6 +129,12 @@ class Call:
         )
 
 
+def holds_parameters(call: Call) -> bool:
+    """Whether a call brings parameters of its own, trained or frozen."""
+    hints = ("bias", "affine", "elementwise_affine", "num_embeddings", "num_parameters")
+    return call.op == "parameter" or any(hint in call.arguments for hint in hints)
+
+
 @dataclass(frozen=True)
 class Structure:
     """A layer as a program: enough to build it anywhere, at any widths.

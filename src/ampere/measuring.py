@@ -114,10 +114,12 @@ def measure(
     runs = [_Run(workload, tuple(layers)) for workload, layers in workloads]
     for run in runs:
         run.charge(device, lambda run=run: _load(device, run, effort))  # type: ignore[misc]
-    reference = device.load(REFERENCE)
-    pace = _warm_up(device, reference.handle, effort.burst_s, effort.warmup_s / 2)
     references: list[Burst] = []
+    handles = [run.handle for run in runs if run.handle is not None]
     try:
+        reference = device.load(REFERENCE)
+        handles.append(reference.handle)
+        pace = _warm_up(device, reference.handle, effort.burst_s, effort.warmup_s / 2)
         for turn in range(effort.max_rounds):
             open_runs = [run for run in runs if run.failed is None]
             if not open_runs or (
@@ -131,7 +133,7 @@ def measure(
     except MeasurementFailed as error:
         raise DeviceError(f"the reference workload failed: {error}") from None
     finally:
-        _unload_all(device, [reference.handle, *(r.handle for r in runs if r.handle is not None)])
+        _unload_all(device, handles)
     share = sum(burst.time_s for burst in references) / max(len(runs), 1)
     return [_conclude(device, run, references, nominal, share) for run in runs]
 

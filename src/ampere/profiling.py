@@ -113,9 +113,11 @@ class Profiler:
         progress = self._subject(measurement)
         if progress is None:
             return
-        (widths,) = {
+        widths, *more = {
             layer.widths for layer in measurement.layers if layer.kind == progress.isolation.kind
         }
+        if more:  # one kind at two widths tells of neither
+            return
         progress.asked.discard(widths)
         progress.told.add(widths)
         self._refit(progress)
@@ -175,11 +177,11 @@ class Profiler:
         return free[index]
 
     def _share(self, progress: _Progress, affordable: float) -> float:
-        """This kind's part of the measurements that there is still time for, by its dimensions."""
-        weights = {
-            name: 2.0 ** len(p.isolation.bounds) for name, p in self._kinds.items() if not p.ended
-        }
-        return affordable * weights[progress.isolation.kind.name] / sum(weights.values())
+        """What is left of this kind's part of all that can be measured, by its dimensions."""
+        open_kinds = [p for p in self._kinds.values() if not p.ended]
+        pool = affordable + sum(len(p.told) for p in open_kinds)
+        weight = sum(2.0 ** len(p.isolation.bounds) for p in open_kinds)
+        return pool * 2.0 ** len(progress.isolation.bounds) / weight - len(progress.told)
 
     def end_phase(self) -> None:
         """End the kinds whose turn it is, because there is no time for more of them."""

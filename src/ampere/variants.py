@@ -24,6 +24,7 @@ from ampere.layers import (
     Size,
     Structure,
     Widths,
+    holds_parameters,
     shape_at,
 )
 
@@ -191,4 +192,4 @@ def _structure(kind: LayerKind) -> Structure:
 
 
 def _trains(call: Call) -> bool:
-    return not call.frozen and (call.op == "parameter" or bool(call.arguments))
+    return not call.frozen and holds_parameters(call)

@@ -67,8 +67,16 @@ def fill(tree: Json, widths: Mapping[str, int]) -> Any:
     return tree
 
 
+def fill_each(arguments: Mapping[str, Json], widths: Mapping[str, int]) -> dict[str, Any]:
+    """Arguments by name; the names themselves mean nothing (`nn.Upsample` has one named size)."""
+    return {name: fill(value, widths) for name, value in arguments.items()}
+
+
 def _module(call: Call, widths: Mapping[str, int]) -> nn.Module:
-    module: nn.Module = getattr(nn, call.op)(**fill(call.arguments, widths))
+    cls = getattr(nn, call.op, None)
+    if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
+        raise ModelError(f"{call.op} is not a module of torch")
+    module: nn.Module = cls(**fill_each(call.arguments, widths))
     return module.requires_grad_(not call.frozen)
 
 
@@ -93,7 +101,7 @@ class Piece(nn.Module):
         self.held = nn.ModuleDict({str(k): module for k, module in modules.items()})
         self._steps: list[tuple[Callable[..., Any], Any, Any]] = []
         for k, call in enumerate(structure.calls, start=1):
-            inputs, options = fill(call.inputs, widths), fill(call.options, widths)
+            inputs, options = fill(call.inputs, widths), fill_each(call.options, widths)
             if k in modules:
                 step: Callable[..., Any] = modules[k]
             elif call.op == "parameter":
@@ -139,6 +147,8 @@ def _pick(values: list[Any], tree: Any) -> Any:
         for step in where[1:]:
             found = found[step]
         return found
+    if isinstance(tree, dict) and "device" in tree:
+        return values[0].device
     if isinstance(tree, tuple):
         return tuple(_pick(values, part) for part in tree)
     return tree

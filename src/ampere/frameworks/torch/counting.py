@@ -34,6 +34,7 @@ def _count(layer: Layer) -> tuple[Features, int]:
     x = synthetic_input(input_of(layer), batch, "meta")
     if structure.input_grad and x.is_floating_point():
         x.requires_grad_(True)
+        x = x.clone()  # no leaf: the layer may work in place on what enters it
     written = _BytesWritten()
     with FlopCounterMode(display=False) as counter:
         with written:

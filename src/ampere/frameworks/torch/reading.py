@@ -14,7 +14,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from torch import nn
 
@@ -35,17 +36,34 @@ def read_layers(
     """The layers of a model: FIRST, HIDDEN..., LAST, with kinds, widths and features."""
     traced = trace(model, input, batch_size)
     calls = _in_order(traced)
-    groups = _group(_cut(calls, traced.outputs))
+    groups = _group(_cut(calls, traced))
     if not groups:
         raise ModelError(f"{type(model).__name__} has no layer with parameters to estimate")
     writer = Writer(traced, follow(traced), input, batch_size, optimizer)
     names = _distinct([_name_of(group) for group in groups])
+    tensors = {n: id(p) for n, p in model.named_parameters(remove_duplicate=False)}
+    seen: set[int] = set()
     layers = []
     for i, (name, group) in enumerate(zip(names, groups, strict=True)):
         last = i == len(groups) - 1
         role = Role.LAST if last else Role.FIRST if i == 0 else Role.HIDDEN
-        layers.append(with_features(writer.layer(name, group, role)))
+        layer = with_features(writer.layer(name, group, role))
+        held = _parameters(group, tensors)
+        fresh = sum(size for key, size in held.items() if key not in seen)
+        seen.update(held)
+        layers.append(replace(layer, params=fresh))
     return tuple(layers)
+
+
+def _parameters(group: Segment, ids: Mapping[str, int]) -> dict[int, int]:
+    """The parameters of a group with their sizes; one that is used twice is there once."""
+    found: dict[int, int] = {}
+    for call in group:
+        if call.module is not None:
+            found.update((id(p), p.numel()) for p in call.module.parameters())
+        elif call.op == "parameter" and call.parameter is not None:
+            found[ids.get(call.where, id(call.parameter))] = call.parameter.numel()
+    return found
 
 
 def _in_order(traced: Trace) -> list[TracedCall]:
@@ -81,8 +99,10 @@ def _in_order(traced: Trace) -> list[TracedCall]:
     return order
 
 
-def _cut(calls: Sequence[TracedCall], outputs: Sequence[Value]) -> list[Segment]:
-    """Segments between the places where exactly one value is live."""
+def _cut(calls: Sequence[TracedCall], traced: Trace) -> list[Segment]:
+    """Segments between the places where one value is live, and its samples lie side by side."""
+    batch, outputs = traced.input_shape[0], traced.outputs
+    shapes = {Value(c.index, path): t.shape for c in calls for path, t in c.outputs.items()}
     last_use: dict[Value, int] = {value: len(calls) for value in outputs}
     for position, call in enumerate(calls):
         for value in call.inputs:
@@ -93,7 +113,7 @@ def _cut(calls: Sequence[TracedCall], outputs: Sequence[Value]) -> list[Segment]
         segments[-1].append(call)
         made.extend(Value(call.index, path) for path in call.outputs)
         made = [value for value in made if last_use.get(value, -1) > position]
-        if len(made) == 1:
+        if len(made) == 1 and tuple(shapes.get(made[0], (batch,)))[:1] == (batch,):
             segments.append([])
     return [segment for segment in segments if segment]
 
@@ -131,6 +151,8 @@ def _group(segments: list[Segment]) -> list[Segment]:
     """Join segments without parametric modules to the layer before or behind them."""
     cores = [i for i, segment in enumerate(segments) if _is_parametric(segment)]
     groups: list[Segment] = []
+    if not cores:
+        return groups
     start = 0
     for core, following in zip(cores, [*cores[1:], None], strict=True):
         if following is None:

@@ -267,13 +267,14 @@ def _select(call: TracedCall, inputs: list[Dims], shape: Any, sizes: Any) -> Dim
 
 def _transpose(call: TracedCall, inputs: list[Dims], shape: Any, sizes: Any) -> Dims | None:
     x = list(inputs[0])
-    a, b = call.args[1:3]
+    a, b = (*call.args[1:], *(call.kwargs[k] for k in ("dim0", "dim1") if k in call.kwargs))
     x[a], x[b] = x[b], x[a]
     return tuple(x)
 
 
 def _permute(call: TracedCall, inputs: list[Dims], shape: Any, sizes: Any) -> Dims | None:
-    order = call.args[1] if isinstance(call.args[1], tuple | list) else call.args[1:]
+    given = call.kwargs.get("dims", call.args[1:])
+    order = given[0] if isinstance(given[0], tuple | list) else given
     return tuple(inputs[0][axis] for axis in order)
 
 
@@ -349,6 +350,15 @@ def _keeps_shape(call: TracedCall) -> bool:
     return home in ("activation", "dropout", "linear")
 
 
+def _at_size(dims: Dims | None) -> tuple[int, ...] | None:
+    """The shape that dimensions stand for in the traced model."""
+    if dims is None:
+        return None
+    return tuple(
+        dim if isinstance(dim, int) else int(dim.channels.root.size * dim.times) for dim in dims
+    )
+
+
 def follow(trace: Trace) -> Sizes:
     """Follow channels through every call of a trace; what comes out of the model stays fixed."""
     sizes = Sizes()
@@ -364,7 +374,7 @@ def follow(trace: Trace) -> Sizes:
         rule = _rule_of(call)
         found = rule(call, inputs, shapes[first], arguments) if rule and inputs else None
         by_path = found if isinstance(found, dict) else {first: found} if found else {}
-        if not by_path.keys() >= shapes.keys():
+        if not all(_at_size(by_path.get(path)) == shape for path, shape in shapes.items()):
             by_path = dict(shapes)
             for given in inputs:
                 pin(given)

@@ -14,10 +14,21 @@ from fractions import Fraction
 import torch
 
 from ampere.errors import ModelError
-from ampere.frameworks.torch.building import build_layer, fill, input_of, is_module
+from ampere.frameworks.torch.building import build_layer, fill_each, input_of
 from ampere.frameworks.torch.kinds import describe
 from ampere.frameworks.torch.tracing import synthetic_input
-from ampere.layers import Call, Layer, LayerKind, Role, Shape, Size, Structure, Widths, shape_at
+from ampere.layers import (
+    Call,
+    Layer,
+    LayerKind,
+    Role,
+    Shape,
+    Size,
+    Structure,
+    Widths,
+    holds_parameters,
+    shape_at,
+)
 
 PROBE = 97  # a prime: whatever is a multiple of it came from the width
 
@@ -48,9 +59,11 @@ def first_for(first: LayerKind, target: Shape, input_grad: bool) -> LayerKind:
         widths = [size for size in structure.output if isinstance(size, Size)]
         calls = (*found.calls, *extra)
         found = replace(found, calls=calls, output=(widths[0],), result={"value": len(calls)})
-    trains = any(not call.frozen for call in found.calls if is_module(call))
+    trains = any(not call.frozen for call in found.calls if holds_parameters(call))
     if trains and not input_grad:
-        found = replace(found, calls=tuple(replace(c, frozen=_holds(c)) for c in found.calls))
+        found = replace(
+            found, calls=tuple(replace(c, frozen=holds_parameters(c)) for c in found.calls)
+        )
     elif not trains and input_grad:
         found = replace(found, calls=tuple(replace(c, frozen=False) for c in found.calls))
     return _same_settings(found, first)
@@ -94,10 +107,6 @@ def _fixed(size: int | Size) -> int:
 
 def _text(shape: Shape) -> str:
     return "x".join(map(str, shape))
-
-
-def _holds(call: Call) -> bool:
-    return call.op == "parameter" or "bias" in call.arguments or call.op == "Embedding"
 
 
 def _flatten_after(number: int) -> Call:
@@ -213,7 +222,7 @@ def _fit_modules(structure: Structure) -> Structure:
 
 def _filled(structure: Structure) -> Structure:
     (call,) = structure.calls
-    arguments = fill(call.arguments, {"in": PROBE})
+    arguments = fill_each(call.arguments, {"in": PROBE})
     return replace(structure, calls=(replace(call, arguments=arguments),))
 
 

@@ -205,7 +205,7 @@ def synthetic_input(spec: InputSpec, batch: int, device: str = "cpu") -> torch.T
 
 def trace(model: nn.Module, spec: InputSpec, batch: int) -> Trace:
     """Record one forward pass of `model`, on the meta device or, where that fails, for real."""
-    training = model.training
+    modes = {module: module.training for module in model.modules()}
     model.train()
     try:
         try:
@@ -218,7 +218,8 @@ def trace(model: nn.Module, spec: InputSpec, batch: int) -> Trace:
             f"{type(model).__name__} does not run on an input of {batch}x{spec}: {reason}"
         ) from None
     finally:
-        model.train(training)
+        for module, training in modes.items():
+            module.training = training
 
 
 def _trace_on(model: nn.Module, spec: InputSpec, batch: int, device: str) -> Trace:

@@ -173,6 +173,8 @@ class _Scope:
             return {"slice": [part.start, part.stop, part.step]}
         if part is Ellipsis:
             return {"ellipsis": True}
+        if isinstance(part, torch.device):
+            return {"device": "input"}
         if isinstance(part, torch.dtype):
             return {"dtype": str(part).rpartition(".")[2]}
         if part is None or isinstance(part, bool | int | float | str):
