@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 
@@ -66,7 +67,7 @@ def test_a_model_of_the_user_is_resampled_with_widths_that_meet() -> None:
     layers = read("zoo:har")
     for seed in range(20):
         drawn = resample(layers, random.Random(seed))
-        for before, after in zip(drawn, drawn[1:], strict=False):
+        for before, after in itertools.pairwise(drawn):
             assert before.kind.structure is not None and after.kind.structure is not None
             left = shape_at(before.kind.structure.output, before.widths)
             assert left == shape_at(after.kind.structure.input, after.widths)
