@@ -191,7 +191,7 @@ def test_noise_widens_what_it_says() -> None:
         for spread in (0.002, 0.2)
     )
     assert loud.cost(last(24)).energy_j_std > 3 * quiet.cost(last(24)).energy_j_std
-    assert quiet.noise < 0.02
+    assert quiet.noise < 0.03
     assert loud.noise >= 0.1  # the standard error of the mean of four
 
 
@@ -202,7 +202,7 @@ def test_totals_that_scatter_around_the_fit_are_noise_too() -> None:
         for row in rows
         for factor in (0.95, 1.05)
     ]
-    assert fit_paper(rows).noise < 0.02
+    assert fit_paper(rows).noise < 0.03
     assert 0.03 < fit_paper(scattered).noise < 0.12
 
 

@@ -334,3 +334,21 @@ def test_points_of_the_wrong_shape_are_refused_and_not_broadcast():
     for points in ([[0.5]], [0.5, 0.5], 0.5):
         with pytest.raises(DataError, match="shape"):
             gp.predict(points)
+
+
+def test_leave_one_out_is_what_fitting_without_each_point_gives() -> None:
+    x = np.linspace(0, 1, 7)[:, None]
+    y = np.sin(3 * x[:, 0]) + 2
+    whole = fit(x, y, 0.01)
+    for i, surprise in enumerate(whole.leave_one_out()):
+        kept = np.arange(7) != i
+        # Same hyper-parameters and the same unit and centre of y as the whole.
+        z = (y[kept] - whole.y_mean) / whole.y_std
+        pairs = KERNELS["matern52"].pair(x[kept][:, None], x[kept])
+        known = np.full(6, (0.01 / whole.y_std) ** 2)
+        k = whole.hyper.signal_var * KERNELS["matern52"].shape(pairs @ whole.weights)[0]
+        inverse = np.linalg.inv(k + np.diag(known + whole.hyper.noise_var))
+        cross = KERNELS["matern52"].pair(x[i][None, None], x[kept])[0] @ whole.weights
+        row = whole.hyper.signal_var * KERNELS["matern52"].shape(cross)[0]
+        predicted = whole.y_mean + whole.y_std * row @ inverse @ z
+        assert surprise == pytest.approx(y[i] - predicted, rel=1e-6)

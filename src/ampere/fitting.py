@@ -126,16 +126,22 @@ def fit_paper(measurements: Sequence[Measurement], kernel: str = "matern52") -> 
     }
     waiting = sorted(first_seen, key=lambda name: (ORDER.index(first_seen[name]), name))
     processes: dict[str, KindProcess] = {}
+    surprises: list[float] = []
     while waiting:
         for name in waiting:
-            points = isolated_points(name, rows, processes)
-            if points:
+            chosen = isolating_rows(name, rows, processes)
+            if chosen:
+                points = isolated_points(name, chosen, processes)
                 processes[name] = fit_kind(name, points, kernel)
+                totals_j = [row.energy_j_per_step for row in chosen]
+                surprises += _surprises(processes[name], totals_j)
                 waiting.remove(name)
                 break
         else:  # the rest cannot be told apart by subtraction
             break
-    return PaperFit(processes, max(typical_error(rows), typical_residual(rows, processes)))
+    # A median, rescaled to a standard deviation: a single cliff must not widen every interval.
+    typical_surprise = float(np.median(surprises)) / 0.6745 if surprises else 0.0
+    return PaperFit(processes, max(typical_error(rows), typical_surprise))
 
 
 def usable(measurements: Sequence[Measurement]) -> list[Measurement]:
@@ -148,35 +154,37 @@ def typical_error(rows: Sequence[Measurement]) -> float:
     return float(np.median([row.spread / math.sqrt(row.repeats) for row in rows])) if rows else 0.0
 
 
-def typical_residual(rows: Sequence[Measurement], known: Mapping[str, KindProcess]) -> float:
-    """The relative deviation of measured totals from the fit, as a standard deviation.
+def _surprises(process: KindProcess, totals_j: Sequence[float]) -> list[float]:
+    """How far each point lies from what the others say, as a share of the measured totals.
 
-    Bursts of one measurement agree better than measurements of different minutes do; how far the
-    totals scatter around the fit says how far the next one will. Robust: the median, rescaled.
+    Bursts of one measurement agree better than measurements of different minutes do, and a process
+    is surer of itself between its points than it should be; this counts both.
     """
-    off = []
-    for row in rows:
-        if all(layer.kind.name in known for layer in row.layers):
-            total = sum(
-                layer.count * known[layer.kind.name].predict(layer.widths).energy_j
-                for layer in row.layers
-            )
-            off.append(abs(total / row.energy_j_per_step - 1))
-    return float(np.median(off)) / 0.6745 if off else 0.0
+    if len(process.points) < 4:  # without one of the bounds little is left to predict from
+        return []
+    return [float(abs(r)) for r in process.energy.leave_one_out() / np.median(totals_j)]
+
+
+def isolating_rows(
+    kind: str, rows: Sequence[Measurement], known: Mapping[str, KindProcess]
+) -> list[Measurement]:
+    """The rows in which this kind is the only unknown one, and stands at one width only."""
+    return [
+        row
+        for row in rows
+        if len({layer.widths for layer in row.layers if layer.kind.name == kind}) == 1
+        and all(layer.kind.name == kind or layer.kind.name in known for layer in row.layers)
+    ]
 
 
 def isolated_points(
     kind: str, rows: Sequence[Measurement], known: Mapping[str, KindProcess]
 ) -> list[tuple[Layer, Cost]]:
-    """What is left for this kind of every row in which it is the only unknown one (eq. 1, 2)."""
+    """What is left for this kind of every row that isolates it (eq. 1, 2)."""
     points = []
-    for row in rows:
+    for row in isolating_rows(kind, rows, known):
         ours = [layer for layer in row.layers if layer.kind.name == kind]
         others = [layer for layer in row.layers if layer.kind.name != kind]
-        if not ours or any(layer.kind.name not in known for layer in others):
-            continue
-        if len({layer.widths for layer in ours}) > 1:
-            continue  # one kind at two widths in one row: one equation, two unknowns
         points.append((ours[0], _subtract(row, sum(layer.count for layer in ours), others, known)))
     return points
 

@@ -143,6 +143,15 @@ class GaussianProcess:
         mean = self.y_mean + self.y_std * (k @ self.alpha)
         return mean, self.y_std * np.sqrt(np.maximum(var, 0.0))
 
+    def leave_one_out(self) -> Array:
+        """What each observed target is above what the others predict there, in units of y.
+
+        Hyper-parameters are kept (Rasmussen and Williams, 2006, eq. 5.12).
+        """
+        precision = np.square(self.whitener).sum(0)  # the diagonal of (K + noise)⁻¹
+        residuals: Array = self.y_std * self.alpha / precision
+        return residuals
+
     def condition_on_location(self, x: npt.ArrayLike) -> GaussianProcess:
         """The process as if one point (d,) had been measured too, just as predicted.
 
