@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
+from statistics import fmean
 from typing import Any
 
 from machine import RESULTS, machine_line, write_section
@@ -118,6 +120,17 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
     for family, row in rows.items():
         cells = [signed(row["bias_by_size"].get(method, [])) for method in METHODS[:-1]]
         text.append(f"| {family} | " + " | ".join(cells) + " |")
+    text += ["", "Bias of `paper` in percent by depth (number of models):", ""]
+    for family, row in rows.items():
+        depths: dict[int, list[float]] = {}
+        for model in row["models"]:
+            found = re.search(r"(?:layers|depth)=(\d+)", model["model"])
+            if found:
+                error = model["estimates_j"]["paper"] / model["energy_j_per_step"] - 1
+                depths.setdefault(int(found[1]), []).append(100 * error)
+        if depths:
+            cells = [f"{d}: {fmean(e):+.0f} ({len(e)})" for d, e in sorted(depths.items())]
+            text.append(f"- {family}: {', '.join(cells)}")
     return "\n".join(text)
 
 

@@ -37,7 +37,7 @@ def main() -> None:
                 time_limit_s=140,
                 watch=watch,
             )
-        print(f"   {profile}\n")
+        print(f"\n{profile}\n")
 
         print(
             "2. Estimate five members of the family that were never run, then train and meter them."
@@ -65,7 +65,15 @@ def main() -> None:
                 percent(by_flops / real - 1),
             ]
         )
-    headers = ["model", "estimate", "90 % interval", f"{word}", "error", "by FLOPs", "error"]
+    headers = [
+        "model",
+        "estimate",
+        "90 % interval",
+        f"metered ({word})",
+        "error",
+        "by FLOPs",
+        "error",
+    ]
     print()
     print(table(headers, rows, "<>>>>>>"))
     print(f"\nPer training step of a batch of 10. Joules are {origin(device.provenance.value)}.")
