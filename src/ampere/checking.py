@@ -10,14 +10,13 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ampere import tables
 from ampere.devices.device import Device, Workload
 from ampere.errors import MeasurementFailed
-from ampere.families import chain
 from ampere.layers import Json, Layer
 from ampere.measurements import Measurement
 from ampere.measuring import Effort, Event, Reference, Watch, calibrate, measure, unwatched
@@ -121,9 +120,9 @@ def check(
     first, last = ends
     nominal = calibrate(device, effort)
     start = time.monotonic()
-    stacks = [chain(first, [stacked] * depth, last) for depth in DEPTHS]
+    stacks = [_chain(first, [stacked] * depth, last) for depth in DEPTHS]
     orders = {
-        text: chain(first, [stacked if letter == "A" else other for letter in text], last)
+        text: _chain(first, [stacked if letter == "A" else other for letter in text], last)
         for text in ("AAB", "ABA", "BAA")
     }
     total = len(stacks) + len(orders) + REPEATS
@@ -144,6 +143,11 @@ def check(
         repeats += _good(measure(device, [(Workload(stacks[2]), stacks[2])], nominal, effort))
     watched("done", total)
     return _judge(depth_rows, dict(zip(orders, order_rows, strict=True)), repeats, nominal, device)
+
+
+def _chain(first: Layer, hidden: Sequence[Layer], last: Layer) -> tuple[Layer, ...]:
+    """A network of these layers, each with a name of its own."""
+    return (first, *(replace(h, name=f"hidden{i}") for i, h in enumerate(hidden, start=1)), last)
 
 
 def _good(rows: Sequence[Measurement]) -> list[Measurement]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ampere import zoo
 from ampere.devices.device import ModelSpec, Workload
 from ampere.errors import ModelError
-from ampere.layers import Layer, Role, Size, Widths, shape_at
+from ampere.layers import Layer, Size, Widths, shape_at
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,8 @@ def members(spec: ModelSpec, rng: random.Random) -> Iterator[Member]:
 
 def resample(layers: Sequence[Layer], rng: random.Random) -> tuple[Layer, ...]:
     """The same chain at random widths from 1 to the original; what enters fits what left before."""
+    from ampere.frameworks.torch.counting import with_features
+
     out: list[Layer] = []
     arriving: tuple[int, ...] | None = None
     for layer in layers:
@@ -75,18 +77,4 @@ def resample(layers: Sequence[Layer], rng: random.Random) -> tuple[Layer, ...]:
         chosen = Widths(widths)
         arriving = shape_at(structure.output, chosen)
         out.append(replace(layer, widths=chosen))
-    return tuple(_counted(layer) for layer in out)
-
-
-def _counted(layer: Layer) -> Layer:
-    from ampere.frameworks.torch.counting import with_features
-
-    return with_features(layer)
-
-
-def chain(first: Layer, hidden: Sequence[Layer], last: Layer) -> tuple[Layer, ...]:
-    """A network of these layers, each with a name of its own."""
-    numbered = [replace(layer, name=f"hidden{i}") for i, layer in enumerate(hidden, start=1)]
-    if first.kind.role is not Role.FIRST or last.kind.role is not Role.LAST:
-        raise ModelError("a chain begins with a FIRST and ends with a LAST layer")
-    return (first, *numbered, last)
+    return tuple(with_features(layer) for layer in out)
