@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -113,6 +114,16 @@ class Profile:
         """Seconds spent on measuring."""
         return sum(measurement.cost_s for measurement in self.measurements)
 
+    @property
+    def pace(self) -> float | None:
+        """How long steps took while profiling, as a multiple of when the profile was begun.
+
+        Every figure is divided by the drift of its moment, so all are for the device as it was at
+        the beginning; if that was an unusual moment, this is far from 1.
+        """
+        drift = [factor for m in self.measurements for factor in m.bursts.get("drift", [])]
+        return statistics.median(drift) if drift else None
+
     def __repr__(self) -> str:
         return self._page().text()
 
@@ -144,6 +155,15 @@ class Profile:
             ("measuring", f"took {tables.seconds(self.profiling_s)}"),
             ("method", f"{self.method}, kernel {self.kernel}"),
         ]
+        pace = self.pace
+        if pace is not None and abs(pace - 1) > 0.1:
+            facts.append(
+                (
+                    "warning",
+                    f"steps took {pace:.2f} × what they took when the profile was begun; all"
+                    " its figures are for the pace of the beginning",
+                )
+            )
         if self.header.model:
             facts.append(("made for", self.header.model))
         if failed:
