@@ -44,7 +44,7 @@ def main() -> None:
         )
         unseen = list(itertools.islice(members(ModelSpec(MODEL), random.Random(5)), 5))
         workloads = [(member.workload, member.layers) for member in unseen]
-        metered = measure(device, workloads, reference_of(profile.header))
+        metered = measure(device, workloads, reference_of(profile.header, device))
 
     proxy = fit_flops(profile.measurements)
     word = device.provenance.metered

@@ -213,3 +213,19 @@ def test_settings_and_meters_that_cannot_be() -> None:
         Settings(threads=0)
     with pytest.raises(MeterError, match="no-such-meter"):
         LocalDevice(meter="no-such-meter")
+
+
+def test_an_interrupted_request_does_not_answer_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with LocalDevice() as device:
+        idle = device.load(IDLE).handle
+        with monkeypatch.context() as patch:
+
+            def interrupted(timeout: float) -> str:
+                raise KeyboardInterrupt
+
+            patch.setattr(device._answers, "get", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                device.burst(idle, 50)
+        assert device.burst(idle, 1).time_s < 0.3

@@ -283,3 +283,16 @@ def test_another_device_is_refused(tmp_path: Path) -> None:
         open_journal(path, other)
     journal, _ = open_journal(path, other, any_device=True)
     journal.close()
+
+
+def test_more_points_of_a_last_kind_are_not_learnt_from_what_it_taught() -> None:
+    plan = plain_plan()
+    first = Profiler(plan, Strategy(max_points=4, tolerance=FINE))
+    rows = [answer(variant) for variant in drive(first)]
+    again = Profiler(plan, Strategy(max_points=5, tolerance=FINE))
+    resume(again, rows)
+    (variant,) = again.ask()
+    assert variant.subject.kind.role is Role.LAST
+    again.tell(answer(variant))
+    progress = again._kinds[variant.subject.kind.name]
+    assert progress.process is not None and len(progress.process.points) == len(progress.told)

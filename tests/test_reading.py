@@ -324,3 +324,60 @@ def test_what_cannot_be_read_is_told_in_one_line(model: nn.Module, batch: int) -
     with pytest.raises(ModelError) as caught:
         read(model, 3, 8, 8, batch=batch)
     assert "\n" not in str(caught.value)
+
+
+def _chain(middle: nn.Module | None = None) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(8, 16), nn.ReLU(), middle or nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4)
+    )
+
+
+def test_what_runs_without_gradients_is_frozen() -> None:
+    def forward(self: Any, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            x = self.body(x)
+        return self.head(x)
+
+    model = Written(forward, body=_chain()[:4], head=nn.Linear(16, 4))
+    first, hidden, last = read_layers(model, InputSpec((8,)))
+    assert "frozen" in first.kind.name and "frozen" in hidden.kind.name
+    assert last.kind.structure is not None and not last.kind.structure.input_grad
+
+
+def test_reading_without_gradients_is_the_same() -> None:
+    with torch.no_grad():
+        quiet = read_layers(_chain(), InputSpec((8,)), batch_size=7)
+    _, hidden, _ = quiet
+    assert quiet == read_layers(_chain(), InputSpec((8,)), batch_size=7)
+    assert hidden.features.flops == 3 * 2 * 7 * 16 * 16  # forward, and two products backward
+
+
+def test_a_layer_of_which_a_part_is_frozen_is_a_kind_of_its_own() -> None:
+    whole, part = _chain(), _chain()
+    part[2].weight.requires_grad_(False)
+    ours, theirs = (read_layers(model, InputSpec((8,)))[1] for model in (whole, part))
+    assert ours.kind != theirs.kind
+    assert ours.features.flops > theirs.features.flops  # type: ignore[operator]
+
+
+def test_recurrent_layers_keep_their_nonlinearity() -> None:
+    def forward(self: Any, x: Tensor) -> Tensor:
+        return self.head(self.rnn(self.table(x))[0][:, -1])
+
+    def hidden(**options: Any) -> Layer:
+        held = {"table": nn.Embedding(9, 8), "head": nn.Linear(8, 4)}
+        model = Written(forward, rnn=nn.RNN(8, 8, batch_first=True, **options), **held)
+        return read_layers(model, InputSpec((5,), "int64", 9))[1]
+
+    assert hidden().kind != hidden(nonlinearity="relu").kind
+
+
+def test_assignments_are_calls() -> None:
+    def forward(self: Any, x: Tensor) -> Tensor:
+        x = self.a(x).clone()
+        x[:, 0] = 0
+        return self.b(x)
+
+    first, _ = read_layers(Written(forward, a=nn.Linear(8, 8), b=nn.Linear(8, 4)), InputSpec((8,)))
+    assert first.kind.structure is not None
+    assert first.kind.structure.calls[-1].op.endswith("__setitem__")

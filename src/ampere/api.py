@@ -11,6 +11,7 @@ Each runs on this machine unless it is given another device.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -142,7 +143,9 @@ def evaluate(
     batch, chosen = Profile.load(path).training_settings()
     spec = ModelSpec(model, input, batch_size or batch, optimizer or chosen)
     with _device_or_local(device) as device:
-        journal, _ = open_journal(path, device, any_device=any_device)
+        journal, notes = open_journal(path, device, any_device=any_device)
+        for note in notes:
+            warnings.warn(note, stacklevel=2)
         with journal:
             return evaluate_device(
                 spec,

@@ -203,6 +203,7 @@ def evaluate(
     start = time.monotonic()
     profile = Profile(tuple(journal.measurements), journal.header)
     drawn = list(itertools.islice(members(spec, random.Random(seed)), models))
+    _refuse_uncovered(drawn, profile)
     _isolate(spec, journal, device, watch)
     fits: list[Fit] = [
         profile.fit,
@@ -231,6 +232,15 @@ def evaluate(
     )
 
 
+def _refuse_uncovered(drawn: Sequence[Member], profile: Profile) -> None:
+    """Before minutes are spent on metering: can the profile answer for these models?"""
+    for member in drawn:
+        uncovered = estimate(member.layers, profile.fit).uncovered
+        if uncovered:
+            names = ", ".join(layer.kind.name for layer in uncovered)
+            raise NotCovered(f"the profile does not cover {names}: profile this family first")
+
+
 def _isolate(spec: ModelSpec, journal: Journal, device: Device, watch: Watch) -> None:
     """Measure what NeuralPower lacks: forward, backward and update of each kind alone."""
     from ampere.frameworks.torch import plan_variants, read
@@ -243,6 +253,7 @@ def _isolate(spec: ModelSpec, journal: Journal, device: Device, watch: Watch) ->
         for workload, layers in isolated_workloads(plan_variants(layers), kinds)
         if (workload.stage, layers[0].kind.name, layers[0].widths) not in have
     ]
+    nominal = reference_of(journal.header, device)
     start = time.monotonic()
     for i in range(0, len(wanted), TOGETHER):
         pace = (time.monotonic() - start) / i if i else 0.7
@@ -250,7 +261,7 @@ def _isolate(spec: ModelSpec, journal: Journal, device: Device, watch: Watch) ->
         doing = f"{stage} of {layer.kind.operation} alone, for NeuralPower"
         watch(Event(doing, i, len(wanted), pace * (len(wanted) - i)))
         batch = wanted[i : i + TOGETHER]
-        for measurement in measure(device, batch, reference_of(journal.header), ISOLATED):
+        for measurement in measure(device, batch, nominal, ISOLATED):
             journal.append(measurement)
 
 
@@ -263,7 +274,7 @@ def _meter(
     watch: Watch,
 ) -> tuple[list[tuple[Measurement, Measurement]], list[Measurement]]:
     """Meter every model twice, far apart and in another company; and a few steps of each."""
-    nominal = reference_of(journal.header)
+    nominal = reference_of(journal.header, device)
     passes: list[dict[int, Measurement]] = [{}, {}]
     guessed: dict[int, Measurement] = {}
     total, done = 2 * len(drawn), 0
@@ -300,9 +311,6 @@ def _result(
     for fit in fits:
         answer = estimate(member.layers, fit, noise=noise)
         if answer.uncovered:
-            if fit is fits[0]:
-                names = ", ".join(layer.kind.name for layer in answer.uncovered)
-                raise NotCovered(f"the profile does not cover {names}: profile this family first")
             continue
         said[fit.method] = answer.energy_j
         if fit is fits[0]:

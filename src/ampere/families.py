@@ -1,7 +1,7 @@
 """Families: unseen members of a model's family, as the paper samples them (section 4.1).
 
-A zoo family has a sampler of its own. Any other model is its own family: its layers at random
-widths from 1 to the original, widths that meet kept equal.
+A zoo family (`zoo:cnn5`) has a sampler of its own. Any other model, and a zoo model with arguments,
+is its own family: its layers at random widths from 1 to the original, widths that meet kept equal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from ampere import zoo
 from ampere.devices.device import ModelSpec, Workload
 from ampere.errors import ModelError
-from ampere.layers import Layer, Size, Widths, shape_at
+from ampere.layers import Layer, Size, Structure, Widths, shape_at, steps_to_meet
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def members(spec: ModelSpec, rng: random.Random) -> Iterator[Member]:
 
     seen: set[object] = set()
     home, _, rest = spec.model.partition(":")
-    family = zoo.family(rest.partition("(")[0]) if home == "zoo" else None
+    family = zoo.family(rest) if home == "zoo" and "(" not in rest else None
     original = layers_of(spec.model)
     misses = 0
     while misses < 1000:
@@ -62,19 +62,35 @@ def resample(layers: Sequence[Layer], rng: random.Random) -> tuple[Layer, ...]:
 
     out: list[Layer] = []
     arriving: tuple[int, ...] | None = None
-    for layer in layers:
-        structure = layer.kind.structure
-        if structure is None:
-            raise ModelError(f"{layer.kind.name} has no structure to resize")
+    for layer, steps in zip(layers, _steps(layers), strict=True):
+        structure = _structure(layer)
         widths = {}
         for symbol, size in zip(structure.input, arriving or (), strict=False):
             if isinstance(symbol, Size):
                 widths[symbol.width] = size * symbol.over // symbol.times
         for name, original in layer.widths.items():
-            step = structure.multiples[name]
+            step = steps[name]
             if name not in widths:
                 widths[name] = step * rng.randint(1, max(1, original // step))
         chosen = Widths(widths)
         arriving = shape_at(structure.output, chosen)
         out.append(replace(layer, widths=chosen))
     return tuple(with_features(layer) for layer in out)
+
+
+def _steps(layers: Sequence[Layer]) -> list[dict[str, int]]:
+    """What each layer's widths must be multiples of, so that all layers behind it fit too."""
+    found: list[dict[str, int]] = []
+    for layer, behind in zip(reversed(layers), [None, *reversed(layers)], strict=False):
+        structure = _structure(layer)
+        steps = dict(structure.multiples)
+        if behind is not None:
+            steps = steps_to_meet(steps, structure.output, _structure(behind).input, found[-1])
+        found.append(steps)
+    return found[::-1]
+
+
+def _structure(layer: Layer) -> Structure:
+    if layer.kind.structure is None:
+        raise ModelError(f"{layer.kind.name} has no structure to resize")
+    return layer.kind.structure

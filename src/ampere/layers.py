@@ -13,6 +13,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from fractions import Fraction
+from math import lcm
 from typing import Any
 
 from ampere.errors import DataError, ModelError
@@ -70,6 +72,10 @@ class Size:
             raise ModelError(f"{self} is not a whole size at {self.width}={widths[self.width]}")
         return size
 
+    def step_to_meet(self, other: Size, multiple: int) -> int:
+        """What our width must be a multiple of, so that `other`, the same size, has its own."""
+        return Fraction(self.times * other.over, self.over * other.times * multiple).denominator
+
     def __str__(self) -> str:
         times = f"{self.times}*" if self.times != 1 else ""
         over = f"/{self.over}" if self.over != 1 else ""
@@ -84,6 +90,18 @@ class Size:
 
 
 Shape = tuple["int | Size", ...]
+
+
+def steps_to_meet(
+    steps: Mapping[str, int], side: Shape, other: Shape, multiples: Mapping[str, int]
+) -> dict[str, int]:
+    """Steps of the widths in `side`, raised until `other`, the same tensor, has its multiples."""
+    raised = dict(steps)
+    for mine, theirs in zip(side, other, strict=False):
+        if isinstance(mine, Size) and isinstance(theirs, Size):
+            need = mine.step_to_meet(theirs, multiples[theirs.width])
+            raised[mine.width] = lcm(raised[mine.width], need)
+    return raised
 
 
 def shape_at(shape: Shape, widths: Mapping[str, int]) -> tuple[int, ...]:
@@ -105,6 +123,7 @@ class Call:
     inputs: tuple[Json, ...] = ()
     options: Mapping[str, Json] = field(default_factory=dict)
     frozen: bool = False
+    frozen_parts: tuple[str, ...] = ()  # names of the parameters, where only some are frozen
 
     def to_json(self) -> Json:
         """A dict without the fields that are empty."""
@@ -115,6 +134,8 @@ class Call:
             row["options"] = dict(self.options)
         if self.frozen:
             row["frozen"] = True
+        if self.frozen_parts:
+            row["frozen_parts"] = list(self.frozen_parts)
         return row
 
     @classmethod
@@ -126,12 +147,16 @@ class Call:
             tuple(row["inputs"]),
             row.get("options", {}),
             row.get("frozen", False),
+            tuple(row.get("frozen_parts", ())),
         )
 
 
 def holds_parameters(call: Call) -> bool:
     """Whether a call brings parameters of its own, trained or frozen."""
-    hints = ("bias", "affine", "elementwise_affine", "num_embeddings", "num_parameters")
+    for switch in ("affine", "elementwise_affine"):  # a normalisation may have none
+        if switch in call.arguments:
+            return bool(call.arguments[switch])
+    hints = ("bias", "num_embeddings", "num_parameters")
     return call.op == "parameter" or any(hint in call.arguments for hint in hints)
 
 

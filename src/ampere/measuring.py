@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ampere.devices.device import IDLE, REFERENCE, Burst, Device, Workload
-from ampere.errors import DeviceError, MeasurementFailed
+from ampere.errors import DeviceError, MeasurementFailed, ModelError
 from ampere.layers import Layer
 from ampere.measurements import Measurement, utc_now
 
@@ -76,12 +76,12 @@ class _Run:
     failed: str | None = None
     cost_s: float = 0.0
 
-    def charge(self, device: Device, action: Callable[[], None]) -> None:
+    def charge(self, action: Callable[[], None]) -> None:
         """Do something with this workload; if it fails, the workload has failed, nobody else."""
         start = time.monotonic()
         try:
             action()
-        except MeasurementFailed as error:
+        except (MeasurementFailed, ModelError) as error:  # it broke, or cannot be built
             self.failed = str(error)
         self.cost_s += time.monotonic() - start
 
@@ -113,7 +113,7 @@ def measure(
     effort = effort or Effort()
     runs = [_Run(workload, tuple(layers)) for workload, layers in workloads]
     for run in runs:
-        run.charge(device, lambda run=run: _load(device, run, effort))  # type: ignore[misc]
+        run.charge(lambda run=run: _load(device, run, effort))  # type: ignore[misc]
     references: list[Burst] = []
     handles = [run.handle for run in runs if run.handle is not None]
     try:
@@ -128,14 +128,19 @@ def measure(
                 break
             references.append(device.burst(reference.handle, pace))
             for run in open_runs:
-                run.charge(device, lambda run=run, turn=turn: _burst(device, run, turn))  # type: ignore[misc]
+                run.charge(lambda run=run, turn=turn: _burst(device, run, turn))  # type: ignore[misc]
         references.append(device.burst(reference.handle, pace))
     except MeasurementFailed as error:
         raise DeviceError(f"the reference workload failed: {error}") from None
     finally:
         _unload_all(device, handles)
     share = sum(burst.time_s for burst in references) / max(len(runs), 1)
-    return [_conclude(device, run, references, nominal, share) for run in runs]
+    measurements = [_conclude(device, run, references, nominal, share) for run in runs]
+    for i, run in enumerate(runs):
+        if len(runs) > 1 and run.failed is not None and "memory" in run.failed:
+            # Perhaps it was the others that filled the memory: once more, alone.
+            (measurements[i],) = measure(device, [workloads[i]], nominal, effort)
+    return measurements
 
 
 def _load(device: Device, run: _Run, effort: Effort) -> None:
@@ -180,16 +185,22 @@ def _settled(
     runs: Sequence[_Run], references: Sequence[Burst], nominal: Reference, effort: Effort
 ) -> bool:
     for run in runs:
-        times = [
-            burst.time_s / burst.steps / factor
-            for burst, (_, factor) in zip(
-                run.bursts, _drift(references, nominal, run.rounds), strict=True
-            )
-        ]
-        kept = [t for t, out in zip(times, _outliers(times), strict=True) if not out]
-        if _relative_std(kept) / math.sqrt(len(kept)) > effort.target:
-            return False
+        joules, seconds = _corrected(run, _drift(references, nominal, run.rounds))
+        outlier = _outliers(joules, seconds)
+        for values in (joules, seconds):
+            kept = [value for value, out in zip(values, outlier, strict=True) if not out]
+            if _relative_std(kept) / math.sqrt(len(kept)) > effort.target:
+                return False
     return True
+
+
+def _corrected(run: _Run, drift: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    """Joules and seconds per step of each burst, the drift of its round divided out."""
+    pairs = list(zip(run.bursts, drift, strict=True))
+    return (
+        [burst.energy_j / burst.steps / factor for burst, (factor, _) in pairs],
+        [burst.time_s / burst.steps / factor for burst, (_, factor) in pairs],
+    )
 
 
 def _drift(
@@ -222,9 +233,8 @@ def _conclude(
     drift = _drift(references, nominal, run.rounds)
     raw_j = [burst.energy_j / burst.steps for burst in run.bursts]
     raw_s = [burst.time_s / burst.steps for burst in run.bursts]
-    joules = [value / factor for value, (factor, _) in zip(raw_j, drift, strict=True)]
-    seconds = [value / factor for value, (_, factor) in zip(raw_s, drift, strict=True)]
-    outlier = _outliers(seconds)
+    joules, seconds = _corrected(run, drift)
+    outlier = _outliers(joules, seconds)
     kept_j = [value for value, out in zip(joules, outlier, strict=True) if not out]
     kept_s = [value for value, out in zip(seconds, outlier, strict=True) if not out]
     time_s = statistics.fmean(kept_s)
@@ -240,17 +250,22 @@ def _conclude(
             "energy_j": [_short(value) for value in raw_j],
             "time_s": [_short(value) for value in raw_s],
             "drift": [_short(factor) for _, factor in drift],
+            "energy_drift": [_short(factor) for factor, _ in drift],
             "outlier": [i for i, out in enumerate(outlier) if out],
         },
     )
 
 
-def _outliers(values: Sequence[float]) -> list[bool]:
-    """Which values lie far from the others; they stay in the journal, marked."""
-    centre = statistics.median(values)
-    deviation = statistics.median(abs(value - centre) for value in values)
-    limit = OUTLIER * deviation / 0.6745
-    return [len(values) > 3 and abs(value - centre) > max(limit, 1e-12) for value in values]
+def _outliers(*series: Sequence[float]) -> list[bool]:
+    """Which bursts lie far from the others in any series; they stay in the journal, marked."""
+    found = [False] * len(series[0])
+    for values in series:
+        centre = statistics.median(values)
+        deviation = statistics.median(abs(value - centre) for value in values)
+        limit = max(OUTLIER * deviation / 0.6745, 1e-12)
+        far = [len(values) > 3 and abs(value - centre) > limit for value in values]
+        found = [before or now for before, now in zip(found, far, strict=True)]
+    return found
 
 
 def _relative_std(values: Sequence[float]) -> float:

@@ -102,7 +102,7 @@ class Profile:
         )
 
     def training_settings(self) -> tuple[int, str]:
-        """The batch size and optimiser that most of the profile was measured with."""
+        """The batch size and optimiser that the profile was last measured with."""
         for measurement in reversed(self.measurements):
             attributes = measurement.layers[0].kind.attributes
             if "batch" in attributes and "optimizer" in attributes:
@@ -111,8 +111,8 @@ class Profile:
 
     @property
     def profiling_s(self) -> float:
-        """Seconds spent on measuring."""
-        return sum(measurement.cost_s for measurement in self.measurements)
+        """Seconds spent on measuring, single stages for baselines left out."""
+        return sum(m.cost_s for m in self.measurements if m.stage == "step")
 
     @property
     def pace(self) -> float | None:

@@ -20,7 +20,7 @@ import numpy as np
 from ampere import gp
 from ampere.devices.device import Device, Workload
 from ampere.devices.fingerprint import changed_conditions, refuse_to_mix
-from ampere.errors import DataError
+from ampere.errors import DataError, FingerprintError
 from ampere.fitting import ORDER, KindProcess, fit_kind, isolated_points, usable
 from ampere.journal import Header, Journal
 from ampere.layers import Role, Widths
@@ -193,10 +193,11 @@ class Profiler:
 
     def _refit(self, progress: _Progress) -> None:
         """Fit a kind again, and see whether it has ended."""
-        known = {
+        turn = ORDER.index(progress.isolation.kind.role)
+        known = {  # those before it: what was learnt from this kind must not teach it
             name: other.process
             for name, other in self._kinds.items()
-            if other.process is not None and other is not progress
+            if other.process is not None and ORDER.index(other.isolation.kind.role) < turn
         }
         points = isolated_points(progress.isolation.kind.name, usable(self._rows), known)
         if points:
@@ -255,7 +256,7 @@ def run_profiler(
     watch: Watch = unwatched,
 ) -> None:
     """Ask, measure, write down, tell, until the profiler stops or time is up."""
-    nominal = reference_of(journal.header)
+    nominal = reference_of(journal.header, device)
     start = time.monotonic()
     done = 0
     while not profiler.should_stop:
@@ -300,17 +301,24 @@ def open_journal(
             model=model,
         )
     journal = Journal.open(path, header)
+    notes = changed_conditions(journal.header.fingerprint, fingerprint)
     try:
+        refuse_to_mix(fingerprint, journal.header.fingerprint)
+    except FingerprintError as error:
         if not any_device:
-            refuse_to_mix(fingerprint, journal.header.fingerprint)
-    except BaseException:
-        journal.close()
-        raise
-    return journal, changed_conditions(journal.header.fingerprint, fingerprint)
+            journal.close()
+            raise
+        notes.append(f"mixed all the same: {error}")
+    return journal, notes
 
 
-def reference_of(header: Header) -> Reference:
-    """The scale that a journal was begun with; measurements of later days are divided by it too."""
+def reference_of(header: Header, device: Device) -> Reference:
+    """The scale that a journal was begun with; measurements of later days are divided by it too.
+
+    Another device, let in by `any_device`, is measured by a scale of its own.
+    """
+    if device.fingerprint != header.fingerprint:
+        return calibrate(device)
     if not header.reference_time_s or not header.reference_energy_j:
         raise DataError("this profile was not measured here: it has no reference to measure by")
     return Reference(header.idle_w or 0.0, header.reference_time_s, header.reference_energy_j)

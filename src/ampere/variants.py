@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Protocol
 
 from ampere.errors import ModelError
@@ -26,6 +27,7 @@ from ampere.layers import (
     Widths,
     holds_parameters,
     shape_at,
+    steps_to_meet,
 )
 
 
@@ -42,7 +44,14 @@ class Isolation:
     def steps(self) -> dict[str, int]:
         """What each width must be a multiple of."""
         structure = self.kind.structure
-        return {w: (structure.multiples[w] if structure else 1) for w in sorted(self.bounds)}
+        steps = {w: (structure.multiples[w] if structure else 1) for w in sorted(self.bounds)}
+        if structure and self.first is not None:  # FIRST and LAST cannot be built at any width
+            first = _structure(self.first)
+            steps = steps_to_meet(steps, structure.input, first.output, first.multiples)
+        if structure and self.last is not None:
+            last = _structure(self.last)
+            steps = steps_to_meet(steps, structure.output, last.input, last.multiples)
+        return steps
 
 
 @dataclass(frozen=True)
@@ -156,7 +165,7 @@ class _Planner:
                 name: (min(low, known.bounds[name][0]), max(high, known.bounds[name][1]))
                 for name, (low, high) in isolation.bounds.items()
             }
-            isolation = replace(known, bounds=bounds)
+            isolation = replace(known, kind=_freer(known.kind, isolation.kind), bounds=bounds)
         self.found[isolation.kind.name] = isolation
 
     def _add_first(
@@ -189,6 +198,13 @@ def _structure(kind: LayerKind) -> Structure:
     if kind.structure is None:
         raise ModelError(f"{kind.name} has no structure to build a variant from")
     return kind.structure
+
+
+def _freer(kind: LayerKind, again: LayerKind) -> LayerKind:
+    """One kind met twice: the layers around it asked for certain multiples; what both allow."""
+    ours, theirs = _structure(kind), _structure(again)
+    multiples = {name: gcd(step, theirs.multiples[name]) for name, step in ours.multiples.items()}
+    return replace(kind, structure=replace(ours, multiples=multiples))
 
 
 def _trains(call: Call) -> bool:

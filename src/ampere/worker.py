@@ -63,6 +63,7 @@ class Worker:
 
         stage = "step" if wanted.stage == "reference" else wanted.stage
         self.steps[handle] = make_trainer(wanted, self.settings).stage(stage)
+        gc.unfreeze()  # cycles in what was unloaded since would otherwise stay for ever
         gc.collect()
         gc.freeze()  # what is loaded stays: later collections need not look at it
         features = [with_features(layer).features.to_json() for layer in wanted.layers]

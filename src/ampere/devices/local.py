@@ -157,6 +157,9 @@ class LocalDevice:
             raise MeasurementFailed(f"it hung: no answer within {patience_s:.0f} s") from None
         except OSError:
             line = ""
+        except BaseException:  # Ctrl-C: the answer under way must not be taken for the next one's
+            self.close()
+            raise
         if not line:
             reason = _end_of(process)
             self.close()

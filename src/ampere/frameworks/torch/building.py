@@ -12,6 +12,8 @@ from ampere.errors import ModelError
 from ampere.inputs import InputSpec
 from ampere.layers import Call, Json, Layer, Size, Structure, shape_at
 
+IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
+
 
 def build(layers: Sequence[Layer]) -> nn.Module:
     """A network of these layers, one after the other, as PyTorch would have it."""
@@ -50,6 +52,13 @@ def is_module(call: Call) -> bool:
     return "." not in call.op and call.op not in ("parameter", "buffer")
 
 
+def works_in_place(call: Call) -> bool:
+    """Whether a call may overwrite what it is given: `nn.ReLU(inplace=True)`, `x.relu_()`."""
+    name = call.op.rpartition(".")[2]
+    in_place = (name.endswith("_") and not name.endswith("__")) or name in IN_PLACE
+    return in_place or bool(call.arguments.get("inplace") or call.options.get("inplace"))
+
+
 def fill(tree: Json, widths: Mapping[str, int]) -> Any:
     """Arguments with symbolic sizes replaced by numbers, and lists by tuples."""
     if isinstance(tree, dict):
@@ -77,7 +86,10 @@ def _module(call: Call, widths: Mapping[str, int]) -> nn.Module:
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         raise ModelError(f"{call.op} is not a module of torch")
     module: nn.Module = cls(**fill_each(call.arguments, widths))
-    return module.requires_grad_(not call.frozen)
+    module.requires_grad_(not call.frozen)
+    for name in call.frozen_parts:
+        module.get_parameter(name).requires_grad_(False)
+    return module
 
 
 def _as_chain(structure: Structure, modules: Mapping[int, nn.Module]) -> nn.Module | None:
@@ -124,7 +136,8 @@ class Piece(nn.Module):
         values: list[Any] = [x]
         for step, inputs, options in self._steps:
             args = [_pick(values, part) for part in inputs]
-            values.append(step(*args, **{k: _pick(values, v) for k, v in options.items()}))
+            result = step(*args, **{k: _pick(values, v) for k, v in options.items()})
+            values.append(args[0] if result is None else result)  # None: an assignment, in place
         return _pick(values, self._result)
 
 

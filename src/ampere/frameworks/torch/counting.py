@@ -32,11 +32,10 @@ def _count(layer: Layer) -> tuple[Features, int]:
         module = build_layer(layer).train()
     batch = int(layer.kind.attributes["batch"])
     x = synthetic_input(input_of(layer), batch, "meta")
-    if structure.input_grad and x.is_floating_point():
-        x.requires_grad_(True)
-        x = x.clone()  # no leaf: the layer may work in place on what enters it
     written = _BytesWritten()
-    with FlopCounterMode(display=False) as counter:
+    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
+        if structure.input_grad and x.is_floating_point():
+            x = x.requires_grad_(True).clone()  # no leaf: the layer may work in place on it
         with written:
             result = module(x)
         if result.requires_grad:

@@ -162,7 +162,9 @@ def _recurrent(
     return {(0,): output, (1,): state, (1, 0): state, (1, 1): state}
 
 
-def _attention(call: TracedCall, inputs: list[Dims], shape: Any, sizes: Any) -> Dims | None:
+def _attention(
+    call: TracedCall, inputs: list[Dims], shape: Any, sizes: Any
+) -> dict[Path, Dims] | None:
     attention: Any = call.module
     if not attention._qkv_same_embed_dim or len(inputs) != 3:
         return None
@@ -170,7 +172,8 @@ def _attention(call: TracedCall, inputs: list[Dims], shape: Any, sizes: Any) -> 
     width = same(same(query[-1], key[-1]), value[-1])
     must_divide(width, attention.num_heads)
     sizes.update(embed_dim=width)
-    return query
+    weights = call.outputs.get((1,))  # None unless they are asked for
+    return {(0,): query} if weights is None else {(0,): query, (1,): tuple(weights.shape)}
 
 
 def _channel_norm(name: str) -> Rule:

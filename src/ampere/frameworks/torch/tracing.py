@@ -53,7 +53,9 @@ class TracedCall:
 
     @property
     def trains(self) -> bool:
-        """Whether it holds parameters that are not frozen."""
+        """Whether it holds parameters that are not frozen, neither by flag nor by `no_grad`."""
+        if not any(tensor.requires_grad for tensor in self.outputs.values()):
+            return False
         if self.parameter is not None:
             return self.parameter.requires_grad
         return self.module is not None and any(p.requires_grad for p in self.module.parameters())
@@ -144,8 +146,9 @@ class _Recorder(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        if not self.inside and any(True for _ in _tensors_in(result)):
-            self.add(resolve_name(func) or repr(func), args, kwargs, result, None)
+        made = args[0] if func is torch.Tensor.__setitem__ else result  # x[:, 0] = 0 is a call too
+        if not self.inside and any(True for _ in _tensors_in(made)):
+            self.add(resolve_name(func) or repr(func), args, kwargs, made, None)
         return result
 
 
@@ -231,7 +234,7 @@ def _trace_on(model: nn.Module, spec: InputSpec, batch: int, device: str) -> Tra
     recorder = _Recorder({id(tensor): name for name, tensor in tensors.items()})
     x = synthetic_input(spec, batch, device)
     recorder.know(x, Value(0))
-    with _whole_modules(model, recorder), recorder:
+    with torch.enable_grad(), _whole_modules(model, recorder), recorder:
         result = torch.func.functional_call(model, tensors, (x,))
     outputs = tuple(recorder.refer(tensor) for _, tensor in _tensors_in(result))
     if not outputs:

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from ampere.devices.device import Settings, Workload
 from ampere.errors import DeviceError, ModelError
-from ampere.frameworks.torch.building import build, input_of, structure_of
+from ampere.frameworks.torch.building import build, input_of, structure_of, works_in_place
 from ampere.frameworks.torch.loading import load_model
 from ampere.frameworks.torch.tracing import synthetic_input
 from ampere.inputs import parse_input
@@ -40,6 +40,7 @@ def apply_settings(settings: Settings) -> tuple[str, int]:
         torch.set_num_threads(settings.threads)
     torch.backends.mkldnn.enabled = settings.onednn  # type: ignore[assignment]
     torch.set_float32_matmul_precision("high" if settings.tf32 else "highest")
+    torch.backends.cudnn.allow_tf32 = settings.tf32  # convolutions have a switch of their own
     return f"torch {torch.__version__}", torch.get_num_threads()
 
 
@@ -82,10 +83,18 @@ def first_tensor(result: Any) -> torch.Tensor:
 class Trainer:
     """A network with its data, loss and optimiser, ready to run steps."""
 
-    def __init__(self, model: nn.Module, x: torch.Tensor, optimizer: str, settings: Settings):
+    def __init__(
+        self,
+        model: nn.Module,
+        x: torch.Tensor,
+        optimizer: str,
+        settings: Settings,
+        copies: bool = False,
+    ):
         self.settings = settings
         self.model = model.to(settings.accelerator).train()
         self.x = x.to(settings.accelerator)
+        self.copies = x.requires_grad and copies  # a leaf must not be worked on in place
         if x.requires_grad:
             self.x = self.x.detach().requires_grad_(True)
         self.optimizer = make_optimizer(optimizer, self.model)
@@ -102,7 +111,8 @@ class Trainer:
     def forward(self) -> torch.Tensor:
         """Forward pass and loss."""
         with self._autocast():
-            return self.loss(first_tensor(self.model(self.x)))
+            x = self.x.clone() if self.copies else self.x
+            return self.loss(first_tensor(self.model(x)))
 
     def step(self) -> None:
         """One whole training step."""
@@ -146,7 +156,8 @@ def make_trainer(workload: Workload, settings: Settings) -> Trainer:
     if structure.input_grad and x.is_floating_point():
         x.requires_grad_(True)  # an isolated layer hands a gradient back, as inside a network
     optimizer = str(entry.kind.attributes["optimizer"])
-    return Trainer(build(workload.layers), x, optimizer, settings)
+    in_place = any(works_in_place(call) for call in structure.calls)
+    return Trainer(build(workload.layers), x, optimizer, settings, copies=in_place)
 
 
 def _reference() -> nn.Module:

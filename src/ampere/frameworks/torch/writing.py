@@ -133,8 +133,11 @@ class Writer:
                 arguments[key] = [scope.argument(d) for d in dim]
             else:
                 arguments[key] = scope.argument(dim)
-        held = any(True for _ in call.module.parameters())
-        return Call(call.op, arguments, inputs, options, frozen=held and not call.trains)
+        held = dict(call.module.named_parameters())
+        frozen = tuple(name for name, p in held.items() if not p.requires_grad)
+        if not call.trains:
+            return Call(call.op, arguments, inputs, options, frozen=bool(held))
+        return Call(call.op, arguments, inputs, options, frozen_parts=frozen)
 
 
 class _Scope:
@@ -197,16 +200,13 @@ def _all_dims(sizes: Sizes, call: TracedCall) -> list[Dim]:
 
 
 def _needs_grad(traced: Trace) -> set[Value]:
-    """Values through which a gradient flows back."""
-    found: set[Value] = set()
-    for call in traced.calls:
-        if call.trains or any(value in found for value in call.inputs):
-            found.update(
-                Value(call.index, path)
-                for path, tensor in call.outputs.items()
-                if tensor.is_floating_point()
-            )
-    return found
+    """Values through which a gradient flows back; `no_grad` and `detach` stop it."""
+    return {
+        Value(call.index, path)
+        for call in traced.calls
+        for path, tensor in call.outputs.items()
+        if tensor.requires_grad
+    }
 
 
 def _is_flatten(call: TracedCall) -> bool:
@@ -235,7 +235,13 @@ def _constructor_arguments(module: nn.Module) -> dict[str, Json]:
             value = list(value)
         if value is None or isinstance(value, bool | int | float | str | list):
             arguments[name] = value
+    if isinstance(module, nn.RNN):
+        arguments["nonlinearity"] = module.nonlinearity
+    if isinstance(module, nn.LSTM) and module.proj_size:
+        arguments["proj_size"] = module.proj_size
     if isinstance(module, nn.MultiheadAttention):
+        if module.bias_k is not None:
+            arguments["add_bias_kv"] = True
         arguments["bias"] = module.in_proj_bias is not None
         if module._qkv_same_embed_dim:  # they follow embed_dim
             del arguments["kdim"], arguments["vdim"]
