@@ -244,7 +244,7 @@ def test_estimate_takes_what_layers_prints(net: Path, told: Path) -> None:
     [
         ([], 1),
         (["--steps", 2000], 2000),
-        (["--epochs", 3, "--samples", 95], 30),
+        (["--epochs", 3, "--samples", 95, "--batch-size", 10], 30),
         (["--epochs", 3, "--samples", 95, "--batch-size", 32], 9),
     ],
 )
@@ -275,6 +275,13 @@ def test_what_is_not_covered_is_said_and_is_no_error(told: Path, tmp_path: Path)
     result = run("estimate", "--profile", told, "--layers", layers)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "profile this model first" in last_line(result)
+
+
+def test_epochs_of_plain_layers_need_a_batch_size(told: Path, tmp_path: Path) -> None:
+    layers = layers_file(tmp_path / "layers.jsonl", plain_model(16))
+    result = run("estimate", "--profile", told, "--layers", layers, "--epochs", 3, "--samples", 95)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--batch-size" in result.output
 
 
 # --- bad input -----------------------------------------------------------------------------------

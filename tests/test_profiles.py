@@ -9,6 +9,7 @@ import pytest
 
 from ampere.errors import DataError
 from ampere.measurements import Measurement
+from ampere.meters.meter import Provenance
 from ampere.profiles import Profile, fit
 from fakes import exact, plain_model
 
@@ -40,3 +41,30 @@ def test_what_is_saved_is_loaded_again_and_nothing_is_overwritten(tmp_path: Path
 def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
     with pytest.raises(DataError, match="paper"):
         fit([row(1.0)], method="magic")
+
+
+def test_one_modelled_row_makes_the_whole_profile_modelled() -> None:
+    measured = replace(row(1.0), provenance=Provenance.EXTERNAL)
+    profile = fit([measured])
+    assert profile.provenance is Provenance.EXTERNAL
+    mixed = replace(
+        profile, measurements=(measured, replace(measured, provenance=Provenance.MODELLED))
+    )
+    assert mixed.provenance is Provenance.MODELLED
+    assert "not measured" in repr(mixed.estimate(measured.layers))
+
+
+def test_a_busy_machine_is_said() -> None:
+    assert "the machine was busy" in repr(fit([replace(row(1.0), spread=0.6, repeats=9)]))
+    assert "the machine was busy" not in repr(fit([replace(row(1.0), spread=0.1, repeats=9)]))
+
+
+def test_most_of_the_profile_says_how_it_was_trained() -> None:
+    def trained(batch: int, optimizer: str) -> Measurement:
+        (layer,) = row(1.0).layers
+        kind = replace(layer.kind, attributes={"batch": batch, "optimizer": optimizer})
+        return replace(row(1.0), layers=(replace(layer, kind=kind),))
+
+    profile = fit([trained(8, "adam"), trained(8, "adam"), trained(10, "sgd")])
+    assert profile.training_settings() == (8, "adam")
+    assert fit([row(1.0)]).training_settings() == (10, "sgd")

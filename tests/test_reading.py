@@ -381,3 +381,11 @@ def test_assignments_are_calls() -> None:
     first, _ = read_layers(Written(forward, a=nn.Linear(8, 8), b=nn.Linear(8, 4)), InputSpec((8,)))
     assert first.kind.structure is not None
     assert first.kind.structure.calls[-1].op.endswith("__setitem__")
+
+
+def test_a_model_with_nothing_to_train_is_refused() -> None:
+    from ampere.frameworks.torch import read
+
+    frozen = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).requires_grad_(False)
+    with pytest.raises(ModelError, match="nothing to train"):
+        read(frozen, 4)

@@ -31,7 +31,7 @@ from ampere.journal import Header, Journal
 from ampere.measurements import Measurement
 from ampere.measuring import Effort, Watch, calibrate, unwatched
 from ampere.measuring import measure as measure_workloads
-from ampere.profiles import Profile
+from ampere.profiles import DEFAULT_TRAINING, NOISY, Profile
 from ampere.profiling import Profiler, Strategy, open_journal, resume, run_profiler
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def profile(
     *,
     path: str | Path,
     device: Device | None = None,
-    batch_size: int = 10,
-    optimizer: str = "sgd",
+    batch_size: int | None = None,
+    optimizer: str | None = None,
     strategy: Strategy | None = None,
     effort: Effort | None = None,
     time_limit_s: float = float("inf"),
@@ -68,19 +68,28 @@ def profile(
 ) -> Profile:
     """Profile the kinds of a model's layers on a device; the file at `path` grows as it goes.
 
-    A profile that is already there goes on where it stopped.
+    A profile that is already there goes on where it stopped, with its own batch size and optimiser
+    unless others are given; a new one takes 10 and sgd.
     """
     from ampere.frameworks.torch import plan_variants, read
 
     strategy = strategy or Strategy()
-    layers = read(model, input, batch_size=batch_size, optimizer=optimizer)
+    known = Profile.load(path).training_settings() if Path(path).exists() else DEFAULT_TRAINING
+    layers = read(
+        model,
+        input,
+        batch_size=known[0] if batch_size is None else batch_size,
+        optimizer=known[1] if optimizer is None else optimizer,
+    )
     plan = plan_variants(layers)
     name = model if isinstance(model, str) else type(model).__name__
     with _device_or_local(device) as device:
         if not device.provenance.immediate:
             # The paper's surrogate: joules come too late to guide, seconds do not.
             strategy = replace(strategy, guide="time")
-        journal, notes = open_journal(path, device, model=name, any_device=any_device)
+        journal, notes = open_journal(
+            path, device, model=name, any_device=any_device, effort=effort
+        )
         with journal:
             profiler = Profiler(plan, strategy)
             resume(profiler, journal.measurements)
@@ -88,6 +97,8 @@ def profile(
                 profiler, device, journal, effort=effort, time_limit_s=time_limit_s, watch=watch
             )
             measurements = tuple(journal.measurements)
+    if profiler.cut_short:
+        notes.append("the time limit ended it early: the same command goes on and refines it")
     impossible = [f"{kind} cannot be isolated: {why}" for kind, why in plan.impossible.items()]
     return Profile(
         measurements, journal.header, kernel=strategy.kernel, notes=(*notes, *impossible)
@@ -121,6 +132,12 @@ def measure(
         (measurement,) = measure_workloads(device, [(workload, layers)], nominal, effort)
     if measurement.failed is not None:
         raise MeasurementFailed(f"the model could not be metered: {measurement.failed}")
+    if measurement.spread > NOISY:
+        warnings.warn(
+            f"bursts spread by {measurement.spread:.0%}: the machine is busy, do not trust this;"
+            " see `ampere check`",
+            stacklevel=2,
+        )
     return measurement
 
 

@@ -50,10 +50,15 @@ class Check:
         return self.repeat_error <= QUIET
 
     @property
-    def additive(self) -> bool:
-        """Whether no stack and no order is more than 10 % (or thrice the repeat error) off."""
+    def additive(self) -> bool | None:
+        """Whether no stack and no order is more than 10 % (or thrice the repeat error) off.
+
+        None where the machine is too noisy to tell.
+        """
         limit = max(ADDITIVE, 3 * self.repeat_error)
-        return self.largest_deviation <= limit and self.order_deviation <= limit
+        if self.largest_deviation <= limit and self.order_deviation <= limit:
+            return True if self.quiet else None
+        return False
 
     def to_json(self) -> dict[str, Json]:
         """Plain data."""
@@ -103,8 +108,8 @@ class Check:
         )
 
 
-def _yes(fact: bool) -> str:
-    return "yes" if fact else "no"
+def _yes(fact: bool | None) -> str:
+    return "cannot tell on a machine this noisy" if fact is None else "yes" if fact else "no"
 
 
 def check(

@@ -281,6 +281,8 @@ def read_layer_list(rows: Sequence[Mapping[str, Json]]) -> tuple[Layer, ...]:
     for row in rows:
         if not isinstance(row, Mapping):
             raise DataError(f"a layer is an object with a kind and widths, not {row!r:.80}")
+    if len(rows) > 1 and any("layers" in row for row in rows):
+        raise DataError("several networks in one file: estimate them one by one")
     flat = [layer for row in rows for layer in (row.get("layers") or [row])]
     if not flat:
         raise DataError("there is no layer to estimate: give one JSON object a line")

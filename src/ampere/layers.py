@@ -285,7 +285,10 @@ class Layer:
                 str(row.get("operation", row["kind"])),
                 dict(row.get("attributes", {})),
             )
-            widths = Widths(row.get("widths", {}))
+            given = row.get("widths", {})
+            if any(isinstance(w, bool) or w != int(w) for w in given.values()):
+                raise ValueError("widths are whole numbers")
+            widths = Widths(given)
             count = int(row.get("count", 1))
             features = Features(**{k: float(v) for k, v in row.get("features", {}).items()})
         except (KeyError, TypeError, ValueError, AttributeError) as error:

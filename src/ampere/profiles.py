@@ -18,6 +18,7 @@ from ampere.fitting import PaperFit, fit_paper, usable
 from ampere.journal import Header, Journal, read_journal
 from ampere.layers import Layer
 from ampere.measurements import Measurement
+from ampere.meters.meter import Provenance
 
 if TYPE_CHECKING:
     from torch import nn
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ampere.inputs import InputSpec
 
 METHODS = ("paper",)
+DEFAULT_TRAINING = (10, "sgd")
+NOISY = 0.25  # relative spread of bursts above which figures are not to be trusted
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,12 @@ class Profile:
         return fit_paper(self.measurements, self.kernel)
 
     @property
+    def provenance(self) -> Provenance:
+        """Where its joules come from; one row that was not measured makes all of it so."""
+        found = [self.header.provenance, *(row.provenance for row in self.measurements)]
+        return next((p for p in found if p.metered != "measured"), self.header.provenance)
+
+    @property
     def device(self) -> str:
         """Whose profile it is, in a few words."""
         return describe_device(self.header.fingerprint)
@@ -79,6 +88,8 @@ class Profile:
 
         Batch size and optimiser are the profile's own unless given.
         """
+        if battery_wh is not None and not battery_wh > 0:
+            raise DataError(f"a battery of {battery_wh} Wh holds nothing: use a number above 0")
         if isinstance(model, Sequence) and not isinstance(model, str):
             layers = tuple(model)
         else:
@@ -88,8 +99,8 @@ class Profile:
             layers = read(
                 model,
                 input,
-                batch_size=batch_size or settings[0],
-                optimizer=optimizer or settings[1],
+                batch_size=settings[0] if batch_size is None else batch_size,
+                optimizer=settings[1] if optimizer is None else optimizer,
             )
         return estimate(
             layers,
@@ -98,16 +109,17 @@ class Profile:
             steps=steps,
             battery_wh=battery_wh,
             device=self.device,
-            provenance=self.header.provenance,
+            provenance=self.provenance,
         )
 
     def training_settings(self) -> tuple[int, str]:
-        """The batch size and optimiser that the profile was last measured with."""
-        for measurement in reversed(self.measurements):
-            attributes = measurement.layers[0].kind.attributes
-            if "batch" in attributes and "optimizer" in attributes:
-                return int(attributes["batch"]), str(attributes["optimizer"])
-        return 10, "sgd"
+        """The batch size and optimiser that most of the profile was measured with."""
+        found = [m.layers[0].kind.attributes for m in self.measurements]
+        known = [(a["batch"], a["optimizer"]) for a in found if "batch" in a and "optimizer" in a]
+        if not known:
+            return DEFAULT_TRAINING
+        batch, optimizer = max(known, key=known.count)
+        return int(batch), str(optimizer)
 
     @property
     def profiling_s(self) -> float:
@@ -151,10 +163,19 @@ class Profile:
         ]
         alone = sum(m.stage != "step" for m in self.measurements)
         facts = [
-            ("energy", f"joules are {tables.origin(self.header.provenance.value)}"),
+            ("energy", f"joules are {tables.origin(self.provenance.value)}"),
             ("measuring", f"took {tables.seconds(self.profiling_s)}"),
             ("method", f"{self.method}, kernel {self.kernel}"),
         ]
+        spread = statistics.median(m.spread for m in good) if good else 0.0
+        if spread > NOISY:
+            facts.append(
+                (
+                    "warning",
+                    f"bursts spread by {tables.percent(spread)}: the machine was busy; see"
+                    " `ampere check`, and profile again when it is quiet",
+                )
+            )
         pace = self.pace
         if pace is not None and abs(pace - 1) > 0.1:
             facts.append(

@@ -20,7 +20,7 @@ import numpy as np
 from ampere import gp
 from ampere.devices.device import Device, Workload
 from ampere.devices.fingerprint import changed_conditions, refuse_to_mix
-from ampere.errors import DataError, FingerprintError
+from ampere.errors import DataError, FingerprintError, JournalError
 from ampere.fitting import ORDER, KindProcess, fit_kind, isolated_points, usable
 from ampere.journal import Header, Journal
 from ampere.layers import Role, Widths
@@ -85,6 +85,7 @@ class Profiler:
             for isolation in plan.isolations
         }
         self._rows: list[Measurement] = []
+        self.cut_short = False  # whether a kind was ended for lack of time
 
     def ask(self, n: int = 1, affordable: float = float("inf")) -> list[Variant]:
         """Up to n variants to measure next, of the kinds whose turn it is.
@@ -187,6 +188,7 @@ class Profiler:
         """End the kinds whose turn it is, because there is no time for more of them."""
         for progress in self._open_kinds():
             progress.ended = True
+            self.cut_short = True
 
     def _guide(self, process: KindProcess) -> gp.GaussianProcess:
         return process.time if self.strategy.guide == "time" and process.time else process.energy
@@ -280,7 +282,12 @@ def run_profiler(
 
 
 def open_journal(
-    path: str | Path, device: Device, *, model: str | None = None, any_device: bool = False
+    path: str | Path,
+    device: Device,
+    *,
+    model: str | None = None,
+    any_device: bool = False,
+    effort: Effort | None = None,
 ) -> tuple[Journal, list[str]]:
     """Open or create the journal of a device; another device's is refused, naming the keys.
 
@@ -290,7 +297,9 @@ def open_journal(
     if Path(path).exists():
         header = Header(fingerprint, device.meter, device.provenance)
     else:
-        nominal = calibrate(device)
+        if not Path(path).absolute().parent.is_dir():
+            raise JournalError(f"{Path(path).parent} is no directory: make it first")
+        nominal = calibrate(device, effort)
         header = Header(
             fingerprint,
             device.meter,

@@ -63,14 +63,22 @@ def estimate(
     profile = Profile.load(path, method)
     if epochs is not None and samples is not None:
         batch_size = training.batch_size or profile.training_settings()[0]
+        if layers is not None and training.batch_size is None:
+            raise typer.BadParameter("--epochs with --layers needs --batch-size")
         steps = epochs * math.ceil(samples / batch_size)
     subject = _read_layers(layers) if model is None else model
     given = training.given() if layers is None else {}
     answer = profile.estimate(subject, **given, steps=steps or 1, battery_wh=battery_wh)
     if not answer.lines:
+        batch, optimizer = profile.training_settings()
+        made_for = (
+            f"it was made for {profile.header.model} with batch size {batch} and {optimizer}"
+            if profile.header.model
+            else "it has other kinds of layers"
+        )
         raise NotCovered(
-            f"{path} covers no layer of {model or layers}: profile this model first,"
-            f" ampere profile {model or 'MODEL'} --profile {path}"
+            f"{path} covers no layer of {model or layers}: {made_for}; profile this model first,"
+            " with `ampere profile` and the same options"
         )
     if as_json:
         for text in answer.warnings:

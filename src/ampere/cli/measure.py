@@ -45,6 +45,7 @@ def measure(
             ("spread", f"{tables.percent(found.spread)} over {found.repeats} bursts"),
             ("energy", f"joules are {tables.origin(found.provenance.value)}"),
             ("device", name),
+            ("not in it", "data loading, validation"),
         ],
     )
     return page.text()

@@ -97,7 +97,7 @@ def profile_row(profile: Profile, path: Path) -> dict[str, Json]:
     return {
         "path": str(path),
         "device": profile.device,
-        "provenance": profile.header.provenance.value,
+        "provenance": profile.provenance.value,
         "measurements": len(profile.measurements),
         "failed": sum(m.failed is not None for m in profile.measurements),
         "kinds": sorted(kinds),

@@ -42,12 +42,16 @@ def read(
         model, spec = load_model(model, spec)
     if not isinstance(model, nn.Module):
         raise ModelError(f"a model is an nn.Module or its name, not {type(model).__name__}")
+    if any(True for _ in model.parameters()) and not any(
+        p.requires_grad for p in model.parameters()
+    ):
+        raise ModelError(f"{type(model).__name__} is frozen: there is nothing to train")
     if spec is None:
         raise ModelError("the model's input is not known: pass its shape, such as (3, 32, 32)")
     return read_layers(model, spec, batch_size=batch_size, optimizer=optimizer)
 
 
-def as_input(input: InputSpec | str | Sequence[int] | torch.Tensor) -> InputSpec:
+def as_input(input: InputSpec | str | int | Sequence[int] | torch.Tensor) -> InputSpec:
     """An input as text, as a shape without the batch, or as an example batch."""
     if isinstance(input, InputSpec):
         return input
@@ -57,6 +61,8 @@ def as_input(input: InputSpec | str | Sequence[int] | torch.Tensor) -> InputSpec
         if input.is_floating_point():
             return InputSpec(tuple(input.shape[1:]))
         return InputSpec(tuple(input.shape[1:]), "int64", int(input.max()) + 1)
+    if isinstance(input, int):
+        return InputSpec((input,))
     return InputSpec(tuple(int(size) for size in input))
 
 

@@ -217,6 +217,10 @@ def trace(model: nn.Module, spec: InputSpec, batch: int) -> Trace:
             return _trace_on(copy.deepcopy(model), spec, batch, "cpu")
     except Exception as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if "more than 1 value per channel" in reason:  # batch normalisation
+            reason += "; use a batch size of 2 or more"
+        elif "required positional argument" in reason:
+            reason += "; models with several inputs cannot be read yet"
         raise ModelError(
             f"{type(model).__name__} does not run on an input of {batch}x{spec}: {reason}"
         ) from None
