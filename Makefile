@@ -35,7 +35,6 @@ format: setup  ## let ruff format the code
 	$(BIN)/ruff format .
 
 benchmarks: setup  ## the figures in docs/results.md; takes about an hour, leave the machine alone
-	$(BIN)/python -m pytest -m measuring -n 0 --timeout 0
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/accuracy.py
 
