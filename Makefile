@@ -36,7 +36,7 @@ format: setup  ## let ruff format the code
 
 benchmarks: setup  ## the figures in docs/results.md; takes about an hour, leave the machine alone
 	$(BIN)/python benchmarks/speed.py
-	$(BIN)/python benchmarks/accuracy.py
+	$(BIN)/python benchmarks/accuracy.py --again
 
 clean:  ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -147,7 +147,10 @@ def main() -> None:
     rows = {}
     for family in options.families:
         kept = RESULTS / f"{family}.json"
-        if options.again or not kept.exists():
+        if options.again:  # a journal that is there would be resumed, not measured again
+            kept.unlink(missing_ok=True)
+            (RESULTS / f"{family}.ampere").unlink(missing_ok=True)
+        if not kept.exists():
             row = run(family, options.threads, options.models, options.max_points)
             kept.write_text(json.dumps(row, indent=1) + "\n")
         elif options.refit:

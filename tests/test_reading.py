@@ -20,7 +20,7 @@ from ampere.errors import ModelError
 from ampere.frameworks.torch.reading import read_layers
 from ampere.frameworks.torch.tracing import synthetic_input
 from ampere.inputs import InputSpec
-from ampere.layers import Layer, Role, Structure
+from ampere.layers import Layer, Role, Size, Structure
 
 FAMILIES = pytest.mark.parametrize("name", zoo.names())
 LAYERS = {"lenet5": 5, "cnn5": 5, "har": 5, "lstm": 3, "transformer": 2 + 2 * 4, "resnet": 2 + 9}
@@ -389,3 +389,26 @@ def test_a_model_with_nothing_to_train_is_refused() -> None:
     frozen = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).requires_grad_(False)
     with pytest.raises(ModelError, match="nothing to train"):
         read(frozen, 4)
+
+
+class LooksAtItsState(nn.Module):
+    """Computes something of the LSTM's state that nobody uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 6)
+        self.lstm = nn.LSTM(6, 8, batch_first=True)
+        self.last = nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, (state, _) = self.lstm(self.first(x))
+        state.sum()  # dead for the output
+        return self.last(y)
+
+
+def test_a_dead_call_does_not_decide_what_a_layer_hands_on() -> None:
+    layers = read_layers(LooksAtItsState(), InputSpec((5, 4)))
+    lstm = layers[1].kind.structure
+    assert lstm is not None
+    assert lstm.result == {"value": [1, 0]}  # the output, not the state
+    assert lstm.output == (5, Size("out"))

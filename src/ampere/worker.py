@@ -48,7 +48,6 @@ class Worker:
             "framework": framework,
             "threads": threads,
             "provenance": self.meter.read().provenance.value,
-            "idle_w": getattr(self.meter, "idle_w", None),
         }
 
     def load(self, workload: dict[str, Any]) -> dict[str, Any]:

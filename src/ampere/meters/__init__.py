@@ -47,8 +47,7 @@ class MeterDriver(Meter, Protocol):
     """A meter that can be registered: a `Meter` that says what it is before it is opened.
 
     Settings are keyword arguments of `__init__`, each a number or a string, so that another process
-    can open the same meter from plain data. A meter that knows the power of the idle device without
-    measuring may have an attribute `idle_w`: callers use `getattr(meter, "idle_w", None)`.
+    can open the same meter from plain data.
     """
 
     name: ClassVar[str]

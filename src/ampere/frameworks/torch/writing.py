@@ -59,9 +59,7 @@ class Writer:
         used = {v for call in self.traced.calls if call.index not in inside for v in call.inputs}
         used.update(self.traced.outputs)
         leaving = [Value(c.index, path) for c in group for path in c.outputs]
-        leaving = [value for value in leaving if value in used]
-        # A call that is dead for the output may still read one of our values.
-        return leaving[-1]
+        return next(value for value in leaving if value in used)
 
     def _widths(
         self, group: Segment, source: Value, result: Value
