@@ -39,8 +39,8 @@ def read_layers(
     groups = _group(_cut(calls, traced))
     if not groups:
         raise ModelError(f"{type(model).__name__} has no layer with parameters to estimate")
-    needed = replace(traced, calls=tuple(calls))  # a dead call must not decide what a layer returns
-    writer = Writer(needed, follow(traced), input, batch_size, optimizer)
+    needed = replace(traced, calls=tuple(calls))  # what nobody uses decides nothing
+    writer = Writer(needed, follow(needed), input, batch_size, optimizer)
     names = _distinct([_name_of(group) for group in groups])
     tensors = {n: id(p) for n, p in model.named_parameters(remove_duplicate=False)}
     seen: set[int] = set()
