@@ -25,7 +25,7 @@ class InputSpec:
     def __post_init__(self) -> None:
         if not self.shape or min(self.shape) < 1:
             raise ModelError(f"input {self}: every size must be at least 1, {EXAMPLES}")
-        if self.dtype not in ("float32", "int64"):
+        if self.dtype not in ("float32", "int64", "bool"):
             raise ModelError(f"input {self}: the type must be float32 or int64, {EXAMPLES}")
         if self.below is not None and (self.dtype != "int64" or self.below < 1):
             raise ModelError(f"input {self}: only int64 has a limit, of at least 1, {EXAMPLES}")
@@ -34,6 +34,29 @@ class InputSpec:
         shape = "x".join(map(str, self.shape))
         below = "" if self.below is None else f"<{self.below}"
         return shape if f"{self.dtype}{below}" == "float32" else f"{shape}:{self.dtype}{below}"
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What one sample of a model is: its positional inputs, and those by keyword."""
+
+    positional: tuple[InputSpec, ...]
+    named: tuple[tuple[str, InputSpec], ...] = ()
+
+    def __iter__(self):
+        yield from self.positional
+        yield from (s for _, s in self.named)
+
+    def __str__(self):
+        return ", ".join([*map(str, self.positional), *(f"{n}={s}" for n, s in self.named)])
+
+
+def parse_inputs(text: str) -> Inputs:
+    pos, named = [], []
+    for part in text.split(","):
+        n, eq, rest = part.strip().rpartition("=")
+        (named.append((n, parse_input(rest))) if eq else pos.append(parse_input(rest)))
+    return Inputs(tuple(pos), tuple(named))
 
 
 def parse_input(text: str) -> InputSpec:

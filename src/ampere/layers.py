@@ -115,7 +115,8 @@ class Call:
 
     `arguments` of a module call build it (`{"in_channels": {"size": "in"}, ...}`); `inputs` are
     what it is called with. `{"value": k}` stands for the result of call k (0 is the layer's input,
-    so calls count from 1), `{"value": [k, 0]}` for its first part, `{"size": "4*out"}` for a size.
+    so calls count from 1), `{"value": [k, 0]}` for its first part (`[0, 1]`: the second of several
+    inputs), `{"size": "4*out"}` for a size.
     """
 
     op: str
@@ -124,19 +125,23 @@ class Call:
     options: Mapping[str, Json] = field(default_factory=dict)
     frozen: bool = False
     frozen_parts: tuple[str, ...] = ()  # names of the parameters, where only some are frozen
+    shared_parts: tuple[str, ...] = ()  # parameters that another layer holds, and updates
+    again: int | None = None  # the call whose module runs once more
+    detached: bool = False  # runs where no gradient is recorded
 
     def to_json(self) -> Json:
         """A dict without the fields that are empty."""
         row: dict[str, Json] = {"op": self.op, "inputs": list(self.inputs)}
-        if self.arguments:
-            row["arguments"] = dict(self.arguments)
-        if self.options:
-            row["options"] = dict(self.options)
-        if self.frozen:
-            row["frozen"] = True
-        if self.frozen_parts:
-            row["frozen_parts"] = list(self.frozen_parts)
-        return row
+        rest = {
+            "arguments": dict(self.arguments),
+            "options": dict(self.options),
+            "frozen": self.frozen,
+            "frozen_parts": list(self.frozen_parts),
+            "shared_parts": list(self.shared_parts),
+            "again": self.again,
+            "detached": self.detached,
+        }
+        return row | {key: value for key, value in rest.items() if value}
 
     @classmethod
     def from_json(cls, row: Json) -> Call:
@@ -148,6 +153,9 @@ class Call:
             row.get("options", {}),
             row.get("frozen", False),
             tuple(row.get("frozen_parts", ())),
+            tuple(row.get("shared_parts", ())),
+            row.get("again"),
+            row.get("detached", False),
         )
 
 
@@ -161,20 +169,51 @@ def holds_parameters(call: Call) -> bool:
 
 
 @dataclass(frozen=True)
+class Port:
+    """One tensor that enters a layer: its shape without the batch, and what it is.
+
+    `below` is the limit of token ids; `grad` says whether a gradient flows back through it, `whole`
+    that it has no batch dimension to leave out.
+    """
+
+    shape: Shape
+    dtype: str = "float32"
+    below: int | None = None
+    grad: bool = True
+    whole: bool = False
+
+    def to_json(self) -> Json:
+        """Plain data."""
+        row: dict[str, Json] = {"shape": _shape_to_json(self.shape), "dtype": self.dtype}
+        row["grad"] = self.grad
+        if self.below is not None:
+            row["below"] = self.below
+        if self.whole:
+            row["whole"] = True
+        return row
+
+    @classmethod
+    def from_json(cls, row: Json) -> Port:
+        """Read back what `to_json` wrote."""
+        return cls(
+            _shape_from_json(row["shape"]), row["dtype"], row.get("below"), row["grad"],
+            row.get("whole", False),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Structure:
     """A layer as a program: enough to build it anywhere, at any widths.
 
-    Shapes leave out the batch dimension. `input_grad` says whether a gradient flows back through
-    the input. `multiples` are what a width must be a multiple of (attention heads, bottlenecks).
+    Shapes leave out the batch dimension. Most layers have one input and one output; one that a long
+    skip reaches has several. `result` says which values come out. `multiples` are what a width must
+    be a multiple of (attention heads, bottlenecks).
     """
 
-    input: Shape
-    output: Shape
+    inputs: tuple[Port, ...]
+    outputs: tuple[Shape, ...]
     calls: tuple[Call, ...]
     result: Json = 0
-    input_dtype: str = "float32"
-    input_below: int | None = None
-    input_grad: bool = True
     multiples: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -182,38 +221,65 @@ class Structure:
         """Names of the widths it varies over."""
         return tuple(sorted(self.multiples))
 
+    @property
+    def input(self) -> Shape:
+        """The shape of the first input: the only one, in a chain."""
+        return self.inputs[0].shape
+
+    @property
+    def output(self) -> Shape:
+        """The shape of the first output: the only one, in a chain."""
+        return self.outputs[0]
+
+    @property
+    def input_grad(self) -> bool:
+        """Whether a gradient flows back through any input."""
+        return any(port.grad for port in self.inputs)
+
+    @property
+    def chains(self) -> bool:
+        """Whether one tensor enters and one comes out, as in the middle of a chain."""
+        return len(self.inputs) == len(self.outputs) == 1
+
     def to_json(self) -> Json:
-        """Plain data; `from_json` reads it back."""
-        row: dict[str, Json] = {
-            "input": [str(s) if isinstance(s, Size) else s for s in self.input],
-            "output": [str(s) if isinstance(s, Size) else s for s in self.output],
+        """Plain data; `from_json` reads it back. A link of a chain is written flat."""
+        rest: dict[str, Json] = {
             "calls": [call.to_json() for call in self.calls],
             "result": self.result,
-            "input_dtype": self.input_dtype,
-            "input_grad": self.input_grad,
             "multiples": dict(self.multiples),
         }
-        if self.input_below is not None:
-            row["input_below"] = self.input_below
-        return row
+        if not self.chains or self.inputs[0].whole:
+            return rest | {
+                "inputs": [port.to_json() for port in self.inputs],
+                "outputs": [_shape_to_json(shape) for shape in self.outputs],
+            }
+        (port,) = self.inputs
+        row = rest | {
+            "input": _shape_to_json(port.shape),
+            "output": _shape_to_json(self.output),
+            "input_dtype": port.dtype,
+            "input_grad": port.grad,
+        }
+        return row if port.below is None else row | {"input_below": port.below}
 
     @classmethod
     def from_json(cls, row: Json) -> Structure:
         """Read back what `to_json` wrote."""
-
-        def shape(sizes: list[int | str]) -> Shape:
-            return tuple(Size.parse(s) if isinstance(s, str) else s for s in sizes)
-
-        return cls(
-            shape(row["input"]),
-            shape(row["output"]),
-            tuple(Call.from_json(call) for call in row["calls"]),
-            row["result"],
-            row["input_dtype"],
-            row.get("input_below"),
-            row["input_grad"],
-            row["multiples"],
-        )
+        if "inputs" in row:
+            inputs = tuple(Port.from_json(port) for port in row["inputs"])
+            outputs = tuple(_shape_from_json(shape) for shape in row["outputs"])
+        else:
+            inputs = (
+                Port(
+                    _shape_from_json(row["input"]),
+                    row["input_dtype"],
+                    row.get("input_below"),
+                    row["input_grad"],
+                ),
+            )
+            outputs = (_shape_from_json(row["output"]),)
+        calls = tuple(Call.from_json(call) for call in row["calls"])
+        return cls(inputs, outputs, calls, row["result"], row["multiples"])
 
     @property
     def digest(self) -> str:
@@ -222,6 +288,14 @@ class Structure:
         del row["multiples"]
         text = json.dumps(row, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:6]
+
+
+def _shape_to_json(shape: Shape) -> list[int | str]:
+    return [str(size) if isinstance(size, Size) else size for size in shape]
+
+
+def _shape_from_json(sizes: list[int | str]) -> Shape:
+    return tuple(Size.parse(size) if isinstance(size, str) else size for size in sizes)
 
 
 @dataclass(frozen=True)
@@ -253,7 +327,11 @@ class Features:
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer of a network: a kind at certain widths, `count` times in a row."""
+    """One layer of a network: a kind at certain widths, `count` times in a row.
+
+    `reads` says where its inputs come from: (number of a layer, number of its output), with layer
+    −1 for the model's own inputs; empty in a chain, where it is the layer before.
+    """
 
     name: str
     kind: LayerKind
@@ -261,6 +339,7 @@ class Layer:
     features: Features = Features()
     params: int | None = None
     count: int = 1
+    reads: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
     def to_json(self) -> dict[str, Json]:
         """The layer as it stands in a row of a journal."""

@@ -48,7 +48,8 @@ def read(
         raise ModelError(f"{type(model).__name__} is frozen: there is nothing to train")
     if spec is None:
         raise ModelError("the model's input is not known: pass its shape, such as (3, 32, 32)")
-    return read_layers(model, spec, batch_size=batch_size, optimizer=optimizer)
+    from ampere.inputs import Inputs
+    return read_layers(model, Inputs((spec,)), batch_size=batch_size, optimizer=optimizer)
 
 
 def as_input(input: InputSpec | str | int | Sequence[int] | torch.Tensor) -> InputSpec:

@@ -9,28 +9,50 @@ import torch
 from torch import nn
 
 from ampere.errors import ModelError
-from ampere.inputs import InputSpec
-from ampere.layers import Call, Json, Layer, Size, Structure, shape_at
+from ampere.layers import Call, Json, Layer, Port, Size, Structure, shape_at
 
 IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
 
 
 def build(layers: Sequence[Layer]) -> nn.Module:
-    """A network of these layers, one after the other, as PyTorch would have it."""
+    """A network of these layers, wired as they say; as PyTorch would have it where it is a chain."""
     pieces = [build_layer(layer) for layer in layers]
+    if any(layer.reads for layer in layers):
+        return Network(pieces, [layer.reads for layer in layers])
     return pieces[0] if len(pieces) == 1 else nn.Sequential(*pieces)
 
 
 def build_layer(layer: Layer) -> nn.Module:
     """One layer at its widths."""
     structure = structure_of(layer)
-    modules = {
-        k: _module(call, layer.widths)
-        for k, call in enumerate(structure.calls, start=1)
-        if is_module(call)
-    }
+    modules: dict[int, nn.Module] = {}
+    for k, call in enumerate(structure.calls, start=1):
+        if is_module(call):
+            modules[k] = modules[call.again] if call.again else _module(call, layer.widths)
     chain = _as_chain(structure, modules)
     return chain if chain is not None else Piece(structure, modules, layer.widths)
+
+
+class Network(nn.Module):
+    """Layers that are no chain: each reads what others, or the model's inputs, deliver."""
+
+    def __init__(
+        self, pieces: Sequence[nn.Module], reads: Sequence[tuple[tuple[int, int], ...]]
+    ) -> None:
+        super().__init__()
+        self.pieces = nn.ModuleList(pieces)
+        self._reads = [
+            each or ((i - 1, 0),) for i, each in enumerate(reads)
+        ]  # a layer of a chain reads the one before
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        """Run the layers in order."""
+        results: dict[int, Any] = {-1: inputs}
+        for i, (piece, reads) in enumerate(zip(self.pieces, self._reads, strict=True)):
+            given = [results[layer][output] for layer, output in reads]
+            result = piece(*given)
+            results[i] = result if isinstance(result, tuple) else (result,)
+        return result
 
 
 def structure_of(layer: Layer) -> Structure:
@@ -40,11 +62,23 @@ def structure_of(layer: Layer) -> Structure:
     return layer.kind.structure
 
 
-def input_of(layer: Layer) -> InputSpec:
-    """What a network that begins with this layer is fed."""
-    structure = structure_of(layer)
-    shape = shape_at(structure.input, layer.widths)
-    return InputSpec(shape, structure.input_dtype, structure.input_below)
+def example_inputs(layer: Layer, device: str = "cpu") -> tuple[torch.Tensor, ...]:
+    """A batch of random data for each input; a gradient flows back where it would in a network."""
+    batch = int(layer.kind.attributes["batch"])
+    return tuple(
+        _example(port, layer.widths, batch, device) for port in structure_of(layer).inputs
+    )
+
+
+def _example(port: Port, widths: Mapping[str, int], batch: int, device: str) -> torch.Tensor:
+    shape = shape_at(port.shape, widths)
+    shape = shape if port.whole else (batch, *shape)
+    dtype: torch.dtype = getattr(torch, port.dtype)
+    if dtype == torch.bool:
+        return torch.rand(shape, device=device) < 0.5
+    if not dtype.is_floating_point:
+        return torch.randint(port.below or 2, shape, dtype=dtype, device=device)
+    return torch.randn(shape, dtype=dtype, device=device).requires_grad_(port.grad)
 
 
 def is_module(call: Call) -> bool:
@@ -64,8 +98,15 @@ def fill(tree: Json, widths: Mapping[str, int]) -> Any:
     if isinstance(tree, dict):
         if "size" in tree:
             return Size.parse(tree["size"]).at(widths)
+        if "power" in tree:
+            size, exponent = tree["power"]
+            return float(Size.parse(size).at(widths)) ** exponent
         if "slice" in tree:
-            return slice(*tree["slice"])
+            return slice(*fill(tree["slice"], widths))
+        if "memory_format" in tree:
+            return getattr(torch, tree["memory_format"])
+        if "float" in tree:
+            return float(tree["float"])
         if "ellipsis" in tree:
             return Ellipsis
         if "dtype" in tree:
@@ -89,13 +130,26 @@ def _module(call: Call, widths: Mapping[str, int]) -> nn.Module:
     module.requires_grad_(not call.frozen)
     for name in call.frozen_parts:
         module.get_parameter(name).requires_grad_(False)
+    for name in call.shared_parts:
+        mark_shared(module.get_parameter(name))
     return module
+
+
+def mark_shared(parameter: nn.Parameter) -> None:
+    """Another layer holds this parameter too, and its update is counted there."""
+    parameter.shared = True  # type: ignore[attr-defined]
+
+
+def is_shared(parameter: nn.Parameter) -> bool:
+    """Whether the update of a parameter is counted elsewhere."""
+    return getattr(parameter, "shared", False)
 
 
 def _as_chain(structure: Structure, modules: Mapping[int, nn.Module]) -> nn.Module | None:
     """Layers that only call modules one after the other run as a user would write them."""
     for k, call in enumerate(structure.calls, start=1):
-        if k not in modules or call.inputs != ({"value": k - 1},) or call.options:
+        plain = call.inputs == ({"value": k - 1},) and not call.options
+        if k not in modules or not plain or call.again or call.detached:
             return None
     if structure.result != {"value": len(structure.calls)}:
         return None
@@ -114,31 +168,50 @@ class Piece(nn.Module):
         self._steps: list[tuple[Callable[..., Any], Any, Any]] = []
         for k, call in enumerate(structure.calls, start=1):
             inputs, options = fill(call.inputs, widths), fill_each(call.options, widths)
-            if k in modules:
-                step: Callable[..., Any] = modules[k]
-            elif call.op == "parameter":
-                shape = fill(call.arguments["shape"], widths)
-                parameter = nn.Parameter(torch.zeros(shape), requires_grad=not call.frozen)
-                self.register_parameter(f"parameter_{k}", parameter)
-                step = _Held(self, f"parameter_{k}")
-            elif call.op == "buffer":
-                self.register_buffer(
-                    f"buffer_{k}", torch.ones(fill(call.arguments["shape"], widths))
-                )
-                step = _Held(self, f"buffer_{k}")
-            else:
-                step = find_function(call.op)
-            self._steps.append((step, inputs, options))
+            step = modules.get(k) or self._step(k, call, widths)
+            self._steps.append((_detached(step) if call.detached else step, inputs, options))
+        self._several = len(structure.inputs) > 1
         self._result = structure.result
 
-    def forward(self, x: torch.Tensor) -> Any:
+    def _step(self, k: int, call: Call, widths: Mapping[str, int]) -> Callable[..., Any]:
+        if call.op not in ("parameter", "buffer"):
+            return find_function(call.op)
+        name = f"{call.op}_{k}"
+        shape = fill(call.arguments["shape"], widths)
+        dtype = getattr(torch, call.arguments.get("dtype", "float32"))
+        if call.op == "parameter":
+            parameter = nn.Parameter(torch.zeros(shape, dtype=dtype), not call.frozen)
+            if call.shared_parts:
+                mark_shared(parameter)
+            self.register_parameter(name, parameter)
+        else:  # ones: whatever is divided by them, or looked up with them, stays sound
+            self.register_buffer(name, torch.ones(shape, dtype=dtype))
+        return _Held(self, name)
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
         """Run the calls."""
-        values: list[Any] = [x]
-        for step, inputs, options in self._steps:
-            args = [_pick(values, part) for part in inputs]
+        values: list[Any] = [inputs if self._several else inputs[0]]
+        for step, arguments, options in self._steps:
+            args = [_pick(values, part) for part in arguments]
             result = step(*args, **{k: _pick(values, v) for k, v in options.items()})
             values.append(args[0] if result is None else result)  # None: an assignment, in place
-        return _pick(values, self._result)
+        return _pick_result(values, self._result)
+
+
+def _detached(step: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch.no_grad():
+            return step(*args, **kwargs)
+
+    return run
+
+
+def _pick_result(values: list[Any], tree: Json) -> Any:
+    if isinstance(tree, list):
+        return tuple(_pick_result(values, part) for part in tree)
+    if isinstance(tree, dict) and "dict" in tree:
+        return {key: _pick_result(values, part) for key, part in tree["dict"].items()}
+    return _pick(values, tree)
 
 
 class _Held:
@@ -161,9 +234,12 @@ def _pick(values: list[Any], tree: Any) -> Any:
             found = found[step]
         return found
     if isinstance(tree, dict) and "device" in tree:
-        return values[0].device
+        first = values[0]
+        return (first[0] if isinstance(first, tuple) else first).device
     if isinstance(tree, tuple):
         return tuple(_pick(values, part) for part in tree)
+    if isinstance(tree, slice):
+        return slice(*(_pick(values, part) for part in (tree.start, tree.stop, tree.step)))
     return tree
 
 

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ampere.frameworks.torch.building import build_layer, input_of, structure_of
-from ampere.frameworks.torch.tracing import synthetic_input
-from ampere.layers import Features, Layer
+from ampere.frameworks.torch.building import build_layer, example_inputs, is_module, structure_of
+from ampere.frameworks.torch.tracing import tensors_in
+from ampere.layers import Features, Layer, Widths, shape_at
 
 
 def with_features(layer: Layer) -> Layer:
@@ -27,22 +27,58 @@ def with_features(layer: Layer) -> Layer:
 
 @lru_cache(maxsize=4096)
 def _count(layer: Layer) -> tuple[Features, int]:
-    structure = structure_of(layer)
     with torch.device("meta"):
         module = build_layer(layer).train()
-    batch = int(layer.kind.attributes["batch"])
-    x = synthetic_input(input_of(layer), batch, "meta")
+    inputs = example_inputs(layer, "meta")
     written = _BytesWritten()
     with torch.enable_grad(), FlopCounterMode(display=False) as counter:
-        if structure.input_grad and x.is_floating_point():
-            x = x.requires_grad_(True).clone()  # no leaf: the layer may work in place on it
+        # No leaves: the layer may work in place on what it is given.
+        given = [x.clone() if x.requires_grad else x for x in inputs]
         with written:
-            result = module(x)
-        if result.requires_grad:
-            result.sum().backward()
+            result = module(*given)
+        backward(result)
     params = sum(p.numel() for p in module.parameters())
     size = sum(p.numel() * p.element_size() for p in module.parameters())
     return Features(float(counter.get_total_flops()), float(written.total), float(size)), params
+
+
+def backward(result: Any) -> None:
+    """Send a gradient back through everything that came out and has one."""
+    ends = [tensor for _, tensor in tensors_in(result) if tensor.requires_grad]
+    if ends:
+        torch.autograd.backward([end.sum() for end in ends])
+
+
+def runs_resized(layer: Layer) -> bool:
+    """Whether a layer runs at smaller and larger widths, and delivers what it should."""
+    calls = structure_of(layer).calls
+    if all(is_module(call) for call in calls):  # their sizes follow from rules, not from asking
+        return True
+    return _runs_resized(replace(layer, name=""))
+
+
+@lru_cache(maxsize=4096)
+def _runs_resized(layer: Layer) -> bool:
+    structure = structure_of(layer)
+    steps = structure.multiples
+    wider = {name: width + steps[name] for name, width in layer.widths.items()}
+    narrower = {name: max(steps[name], w - steps[name]) for name, w in layer.widths.items()}
+    return all(_runs(replace(layer, widths=Widths(widths))) for widths in (wider, narrower))
+
+
+def _runs(layer: Layer) -> bool:
+    structure = structure_of(layer)
+    batch = int(layer.kind.attributes["batch"])
+    try:
+        with torch.device("meta"), torch.no_grad():
+            result = build_layer(layer).train()(*example_inputs(layer, "meta"))
+        made = [tuple(tensor.shape) for _, tensor in tensors_in(result)]
+        shapes = [shape_at(shape, layer.widths) for shape in structure.outputs]
+    except Exception:  # whatever torch or a size objects to
+        return False
+    return len(made) == len(shapes) and all(
+        got in (want, (batch, *want)) for got, want in zip(made, shapes, strict=True)
+    )
 
 
 class _BytesWritten(torch.overrides.TorchFunctionMode):

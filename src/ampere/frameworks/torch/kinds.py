@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch import nn
 
 from ampere.layers import Call, Json, LayerKind, Role, Size, Structure
 
+_FUNCTIONS = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d")
+LONGEST = 120  # letters of a name, before only what has weights is written out
 WEIGHTED = (nn.modules.conv._ConvNd, nn.Linear, nn.Embedding, nn.RNNBase, nn.MultiheadAttention)
 
 
-def describe(structure: Structure, role: Role, batch: int, optimizer: str) -> LayerKind:
+@dataclass(frozen=True)
+class Setting:
+    """What all layers of a model are trained with: part of each kind."""
+
+    batch: int
+    optimizer: str = "sgd"
+    loss: str = "auto"
+
+    @classmethod
+    def of(cls, kind: LayerKind) -> Setting:
+        """The setting that a kind was read in; the loss stands in LAST only."""
+        given = kind.attributes
+        return cls(int(given["batch"]), str(given["optimizer"]), str(given.get("loss", "auto")))
+
+
+def describe(structure: Structure, role: Role, setting: Setting) -> LayerKind:
     """Name a structure and list its attributes."""
     words, heavy = [], []
-    attributes: dict[str, Json] = {"batch": batch, "optimizer": optimizer}
+    attributes: dict[str, Json] = {"batch": setting.batch, "optimizer": setting.optimizer}
+    loss = setting.loss if role is Role.LAST and setting.loss != "auto" else ""
+    if loss:
+        attributes["loss"] = loss
     for call in structure.calls:
         word = _word(call.op)
         if call.op in ("parameter", "buffer"):
@@ -28,21 +49,27 @@ def describe(structure: Structure, role: Role, batch: int, optimizer: str) -> La
     if len(heavy) == 1:
         _write_attributes(heavy[0], attributes)
     positions = [size for size in structure.input if isinstance(size, int)]
-    if len(structure.input) == 3:
-        attributes["height"], attributes["width"] = structure.input[1:]
+    if len(structure.input) == 3 and len(positions) > 1:
+        attributes["height"], attributes["width"] = positions[-2:]
     elif len(structure.input) == 2:
-        attributes["length"] = positions[-1] if len(positions) else 0
-    elif structure.input_dtype == "int64":
+        attributes["length"] = positions[-1] if positions else 0
+    elif structure.inputs[0].dtype == "int64":
         attributes["length"] = structure.input[0]
-    operation = "+".join(_collapse([_word(call.op) for call in heavy]))
+    operation = "+".join(_collapse([_word(call.op) for call in heavy])) or "+".join(words[:3])
     frozen = " frozen" if heavy and all(call.frozen for call in heavy) else ""
-    where = "x".join(map(str, structure.input))
+    where = ",".join("x".join(map(str, port.shape)) for port in structure.inputs)
     label = "+".join(_collapse(words))
-    name = f"{role.value} {label} @{where} b{batch} float32 {optimizer}{frozen} #{structure.digest}"
+    if len(label) > LONGEST:
+        label = f"{operation}+{len(words) - len(heavy)} more"
+    trained = " ".join(filter(None, (f"b{setting.batch} float32 {setting.optimizer}", loss)))
+    name = f"{role.value} {label} @{where} {trained}{frozen} #{structure.digest}"
     return LayerKind(name, role, operation, attributes, structure)
 
 
 def _has_weights(call: Call) -> bool:
+    if "." in call.op:
+        name = call.op.rpartition(".")[2]
+        return name in _FUNCTIONS
     cls = getattr(nn, call.op, None)
     return isinstance(cls, type) and issubclass(cls, WEIGHTED)
 

@@ -1,131 +1,159 @@
-"""From a model to its layers: cut the trace where one tensor is live, then group the pieces.
+"""From a model to its layers: group the segments of its trace around what has weights.
 
-1. A cut is where exactly one value is still needed: what branches inside (a residual block, an
-   encoder layer) stays whole. Values that do not depend on the input (a position table) belong to
-   the first call that needs them.
-2. Pieces without parametric modules, and normalisation, join the layer before them (paper, section
-   3.2); what stands before the first layer joins it.
-3. Except what leads into the next layer: from the first operation that gives up the map on
-   (flatten, global pooling, mean over positions, the last time step) pieces belong to the layer
+1. Segments without weights, and normalisation, join the layer before them (paper, section 3.2);
+   what stands before the first layer joins it.
+2. Except what leads into the next layer: from the first operation that gives up the map on
+   (flatten, global pooling, mean over positions, the last time step) segments belong to the layer
    behind them, and before the last layer so does a normalisation that follows a block. As "what
    follows" they would make the last of several equal blocks a kind of its own, another one for
    each depth.
+3. A layer that cannot be rebuilt at other widths is a kind without widths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import nn
 
 from ampere.errors import ModelError
-from ampere.frameworks.torch.counting import with_features
+from ampere.frameworks.torch.counting import runs_resized, with_features
+from ampere.frameworks.torch.cutting import (
+    NORMALISATION,
+    Segment,
+    common_depth,
+    constants,
+    cut,
+    multiplies,
+    tainted_calls,
+)
+from ampere.frameworks.torch.kinds import Setting
 from ampere.frameworks.torch.sizing import follow
-from ampere.frameworks.torch.tracing import Trace, TracedCall, Value, trace
-from ampere.frameworks.torch.writing import Segment, Writer
-from ampere.inputs import InputSpec
+from ampere.frameworks.torch.tracing import Trace, Value, trace
+from ampere.frameworks.torch.writing import Borders, Writer
+from ampere.inputs import Inputs
 from ampere.layers import Layer, Role
 
-NORMALISATION = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm)
+
+@dataclass(frozen=True)
+class Reading:
+    """The layers of a model, and its parameters that belong to none, by name and size."""
+
+    layers: tuple[Layer, ...]
+    unused: Mapping[str, int]
 
 
 def read_layers(
-    model: nn.Module, input: InputSpec, *, batch_size: int = 10, optimizer: str = "sgd"
+    model: nn.Module,
+    inputs: Inputs,
+    *,
+    batch_size: int = 10,
+    optimizer: str = "sgd",
+    loss: str = "auto",
 ) -> tuple[Layer, ...]:
     """The layers of a model: FIRST, HIDDEN..., LAST, with kinds, widths and features."""
-    traced = trace(model, input, batch_size)
-    calls = _in_order(traced)
-    groups = _group(_cut(calls, traced))
+    setting = Setting(batch_size, optimizer, loss)
+    return read_model(model, inputs, setting).layers
+
+
+def read_model(model: nn.Module, inputs: Inputs, setting: Setting) -> Reading:
+    """The layers of a model, and what belongs to none of them."""
+    traced = trace(model, inputs, setting.batch)
+    tainted = tainted_calls(traced)
+    groups = _with_constants(_group(cut(traced), tainted), traced)
     if not groups:
         raise ModelError(f"{type(model).__name__} has no layer with parameters to estimate")
-    needed = replace(traced, calls=tuple(calls))  # what nobody uses decides nothing
-    writer = Writer(needed, follow(needed), input, batch_size, optimizer)
-    names = _distinct([_name_of(group) for group in groups])
-    tensors = {n: id(p) for n, p in model.named_parameters(remove_duplicate=False)}
-    seen: set[int] = set()
+    calls = sorted((call for group in groups for call in group), key=lambda call: call.index)
+    needed = replace(traced, calls=tuple({call.index: call for call in calls}.values()))
+    writer = Writer(needed, follow(needed), inputs, setting)
+    borders = _borders(groups, traced)
+    names = _distinct([_name_of(group, tainted) for group in groups])
     layers = []
     for i, (name, group) in enumerate(zip(names, groups, strict=True)):
-        last = i == len(groups) - 1
-        role = Role.LAST if last else Role.FIRST if i == 0 else Role.HIDDEN
-        layer = with_features(writer.layer(name, group, role))
-        held = _parameters(group, tensors)
-        fresh = sum(size for key, size in held.items() if key not in seen)
-        seen.update(held)
-        layers.append(replace(layer, params=fresh))
-    return tuple(layers)
+        layer = _layer(writer, name, group, borders[i], _role(i, borders, tainted))
+        reads = _reads(borders[i], borders[:i])
+        layers.append(replace(layer, params=writer.hold(group), reads=reads))
+    named = {traced.parameter(name): p for name, p in model.named_parameters()}
+    unused = {name: p.numel() for name, p in named.items() if name not in writer.held}
+    return Reading(_without_plain_reads(layers), unused)
 
 
-def _parameters(group: Segment, ids: Mapping[str, int]) -> dict[int, int]:
-    """The parameters of a group with their sizes; one that is used twice is there once."""
-    found: dict[int, int] = {}
-    for call in group:
-        if call.module is not None:
-            found.update((id(p), p.numel()) for p in call.module.parameters())
-        elif call.op == "parameter" and call.parameter is not None:
-            found[ids.get(call.where, id(call.parameter))] = call.parameter.numel()
+def _layer(writer: Writer, name: str, group: Segment, borders: Borders, role: Role) -> Layer:
+    try:
+        layer = writer.layer(name, group, borders, role)
+        if layer.widths and not runs_resized(layer):
+            layer = writer.layer(name, group, borders, role, resizable=False)
+        return with_features(layer)
+    except ModelError:
+        raise
+    except Exception as error:  # torch raises what it likes
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"{name} cannot be rebuilt as it stands: {reason}") from error
+
+
+def _role(i: int, borders: Sequence[Borders], tainted: Set[int]) -> Role:
+    if i == len(borders) - 1:
+        return Role.LAST
+    reads = [value for value in borders[i].entering if value.call in tainted]
+    return Role.FIRST if all(value.call == 0 for value in reads) else Role.HIDDEN
+
+
+def _borders(groups: Sequence[Segment], traced: Trace) -> list[Borders]:
+    """What enters and leaves each group; the last one hands out what the model returns."""
+    home = {call.index: i for i, group in enumerate(groups) for call in group
+            if call.parameter is None}  # fmt: skip
+    entering: list[dict[Value, None]] = [{} for _ in groups]
+    leaving: list[dict[Value, None]] = [{} for _ in groups]
+    constant = constants(traced)
+    reads = [(i, value) for i, group in enumerate(groups) for c in group for value in c.inputs]
+    reads += [(len(groups) - 1, value) for value in traced.outputs]
+    for i, value in reads:
+        if value.call in constant or home.get(value.call) == i:
+            continue
+        entering[i].setdefault(value)
+        if value.call:
+            leaving[home[value.call]].setdefault(value)
+    found = []
+    for i, (enter, leave) in enumerate(zip(entering, leaving, strict=True)):
+        out: Any = tuple(leave)
+        result = out[0] if len(out) == 1 else out
+        if i == len(groups) - 1:
+            out, result = traced.outputs, traced.result
+        found.append(Borders(tuple(enter), out, result))
     return found
 
 
-def _in_order(traced: Trace) -> list[TracedCall]:
-    """The calls that the output needs; those without the input right before their first user."""
-    by_index = {call.index: call for call in traced.calls}
-    needed: set[int] = set()
-    stack = [value.call for value in traced.outputs]
-    while stack:
-        index = stack.pop()
-        if index and index not in needed:
-            needed.add(index)
-            stack.extend(value.call for value in by_index[index].inputs)
-    tainted = {0}
-    for call in traced.calls:
-        if any(value.call in tainted for value in call.inputs):
-            tainted.add(call.index)
-    order: list[TracedCall] = []
-    placed: set[int] = set()
-
-    def place(index: int) -> None:
-        if index == 0 or index in placed:
-            return
-        call = by_index[index]
-        for value in call.inputs:
-            if value.call not in tainted:
-                place(value.call)
-        placed.add(index)
-        order.append(call)
-
-    for call in traced.calls:
-        if call.index in needed and call.index in tainted:
-            place(call.index)
-    return order
-
-
-def _cut(calls: Sequence[TracedCall], traced: Trace) -> list[Segment]:
-    """Segments between the places where one value is live, and its samples lie side by side."""
-    batch, outputs = traced.input_shape[0], traced.outputs
-    shapes = {Value(c.index, path): t.shape for c in calls for path, t in c.outputs.items()}
-    last_use: dict[Value, int] = {value: len(calls) for value in outputs}
-    for position, call in enumerate(calls):
-        for value in call.inputs:
-            last_use[value] = max(last_use.get(value, 0), position)
-    segments: list[Segment] = [[]]
-    made: list[Value] = [Value(0)]
-    for position, call in enumerate(calls):
-        segments[-1].append(call)
-        made.extend(Value(call.index, path) for path in call.outputs)
-        made = [value for value in made if last_use.get(value, -1) > position]
-        if len(made) == 1 and tuple(shapes.get(made[0], (batch,)))[:1] == (batch,):
-            segments.append([])
-    return [segment for segment in segments if segment]
-
-
-def _is_parametric(segment: Segment) -> bool:
-    return any(
-        call.module is not None
-        and not isinstance(call.module, NORMALISATION)
-        and any(True for _ in call.module.parameters())
-        for call in segment
+def _reads(borders: Borders, before: Sequence[Borders]) -> tuple[tuple[int, int], ...]:
+    """Where each input of a layer comes from: the layer and the number of its output."""
+    where = {value: (k, n) for k, b in enumerate(before) for n, value in enumerate(b.leaving)}
+    return tuple(
+        (-1, value.path[0]) if value.call == 0 else where[value] for value in borders.entering
     )
+
+
+def _without_plain_reads(layers: list[Layer]) -> tuple[Layer, ...]:
+    """In a chain every layer reads the one before: nothing needs to be said."""
+    chain = all(layer.reads == ((i - 1, 0),) for i, layer in enumerate(layers))
+    return tuple(replace(layer, reads=()) if chain else layer for layer in layers)
+
+
+def _with_constants(groups: list[Segment], traced: Trace) -> list[Segment]:
+    """Each group with the parameters and buffers that its calls read, before their first reader."""
+    constant = constants(traced)
+    found = []
+    for group in groups:
+        calls: Segment = []
+        seen: set[int] = set()
+        for call in group:
+            for value in call.inputs:
+                if value.call in constant and value.call not in seen:
+                    seen.add(value.call)
+                    calls.append(constant[value.call])
+            calls.append(call)
+        found.append(calls)
+    return found
 
 
 def _is_normalisation(segment: Segment) -> bool:
@@ -133,47 +161,66 @@ def _is_normalisation(segment: Segment) -> bool:
 
 
 def _gives_up_map(segment: Segment) -> bool:
-    """Fewer dimensions come out than went in, or all positions but one are gone."""
-    before, after = _shape_before(segment), _shape_after(segment)
+    """No positions come out where there were some, or all but one are gone."""
+    before = next((call.before for call in segment if call.before), ())
+    after = tuple(next(iter(segment[-1].outputs.values())).shape)
     collapsed = len(before) > 2 and all(size == 1 for size in after[2:]) and before[2:] != after[2:]
     pooled = any("adaptive" in call.op.lower() for call in segment)
-    return len(after) < len(before) or (collapsed and pooled)
+    return len(after) <= 2 < len(before) or (collapsed and pooled)
 
 
-def _shape_before(segment: Segment) -> tuple[int, ...]:
-    return next(call.before for call in segment if call.before)
-
-
-def _shape_after(segment: Segment) -> tuple[int, ...]:
-    return tuple(next(iter(segment[-1].outputs.values())).shape)
-
-
-def _group(segments: list[Segment]) -> list[Segment]:
-    """Join segments without parametric modules to the layer before or behind them."""
-    cores = [i for i, segment in enumerate(segments) if _is_parametric(segment)]
+def _group(segments: list[Segment], tainted: Set[int]) -> list[Segment]:
+    """Join segments without weights to the layer before or behind them."""
+    cores = [i for i, seg in enumerate(segments) if any(multiplies(c, tainted) for c in seg)]
+    if not cores:  # only normalisation, or parameters that are added: take what has any
+        cores = [i for i, segment in enumerate(segments) if _has_parameters(segment, tainted)]
     groups: list[Segment] = []
-    if not cores:
-        return groups
     start = 0
-    for core, following in zip(cores, [*cores[1:], None], strict=True):
-        if following is None:
-            end = len(segments)
-        else:
-            end = core + 1
-            block = len(segments[core]) > 1
+    for core, following in zip(cores, [*cores[1:], None], strict=False):
+        end = len(segments)
+        if following is not None:
             before_last = following == cores[-1]
-            while end < following and not _gives_up_map(segments[end]):
-                if block and before_last and _is_normalisation(segments[end]):
-                    break
-                end += 1
+            end = _end_of(segments, core, following, before_last)
         groups.append([call for segment in segments[start:end] for call in segment])
         start = end
     return groups
 
 
-def _name_of(group: Segment) -> str:
-    """The module that the layer's parametric calls have in common."""
-    paths = [call.where.split(".") for call in group if _is_parametric([call])]
+def _end_of(segments: list[Segment], core: int, following: int, before_last: bool) -> int:
+    """Where the layer around one core ends, and what leads into the following one begins."""
+    block = len(segments[core]) > 1
+    end = core + 1
+    fed = {value.call for call in segments[following] for value in call.inputs}
+    if not any(call.index in fed for call in segments[following - 1]):  # another branch begins
+        return following
+    while end < following:
+        segment = segments[end]
+        normalises = block and before_last and _is_normalisation(segment)
+        if _gives_up_map(segment) or normalises or _leads(segments, core, end, following):
+            break
+        end += 1
+    return end
+
+
+def _leads(segments: list[Segment], core: int, at: int, following: int) -> bool:
+    """Whether a segment stands in the module of the following layer, as a norm before it does."""
+    here = segments[at][0].stack
+    to_next = common_depth(here, segments[following][0].stack)
+    return to_next > common_depth(here, segments[core][-1].stack)
+
+
+def _has_parameters(segment: Segment, tainted: Set[int]) -> bool:
+    return any(
+        any(value.call not in tainted for value in call.inputs)
+        or (call.module is not None and any(True for _ in call.module.parameters()))
+        for call in segment
+    )
+
+
+def _name_of(group: Segment, tainted: Set[int]) -> str:
+    """The module that the layer's calls with weights have in common."""
+    weighted = [call for call in group if multiplies(call, tainted)] or group
+    paths = [call.where.split(".") for call in weighted]
     common = paths[0]
     for path in paths[1:]:
         shared = next(
@@ -181,7 +228,7 @@ def _name_of(group: Segment) -> str:
             min(len(common), len(path)),
         )
         common = common[:shared]
-    return ".".join(common) or ".".join(paths[0])
+    return ".".join(common) or ".".join(paths[0]) or "model"
 
 
 def _distinct(names: list[str]) -> list[str]:

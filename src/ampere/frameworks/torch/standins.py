@@ -14,13 +14,13 @@ from fractions import Fraction
 import torch
 
 from ampere.errors import ModelError
-from ampere.frameworks.torch.building import build_layer, fill_each, input_of
-from ampere.frameworks.torch.kinds import describe
-from ampere.frameworks.torch.tracing import synthetic_input
+from ampere.frameworks.torch.building import build_layer, example_inputs, fill_each
+from ampere.frameworks.torch.kinds import Setting, describe
 from ampere.layers import (
     Call,
     Layer,
     LayerKind,
+    Port,
     Role,
     Shape,
     Size,
@@ -58,7 +58,9 @@ def first_for(first: LayerKind, target: Shape, input_grad: bool) -> LayerKind:
     if extra:
         widths = [size for size in structure.output if isinstance(size, Size)]
         calls = (*found.calls, *extra)
-        found = replace(found, calls=calls, output=(widths[0],), result={"value": len(calls)})
+        found = replace(
+            found, calls=calls, outputs=((widths[0],),), result={"value": len(calls)}
+        )
     trains = any(not call.frozen for call in found.calls if holds_parameters(call))
     if trains and not input_grad:
         found = replace(
@@ -81,10 +83,9 @@ def last_for(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
     shape: Shape = tuple(Size("in") if isinstance(size, Size) else size for size in source)
     fitted = replace(
         structure,
-        input=shape,
+        inputs=(Port(shape, grad=input_grad),),
         calls=calls,
         result={"value": len(calls)},
-        input_grad=input_grad,
         multiples={"in": 1} if any(isinstance(size, Size) for size in shape) else {},
     )
     return _same_settings(_fit_modules(fitted), last)
@@ -97,8 +98,7 @@ def _structure(kind: LayerKind) -> Structure:
 
 
 def _same_settings(structure: Structure, kind: LayerKind) -> LayerKind:
-    batch, optimizer = kind.attributes["batch"], kind.attributes["optimizer"]
-    return describe(structure, kind.role, batch, optimizer)
+    return describe(structure, kind.role, Setting.of(kind))
 
 
 def _fixed(size: int | Size) -> int:
@@ -124,12 +124,10 @@ def _global_pool(structure: Structure) -> Call:
 def _delivered(structure: Structure, first: LayerKind, shape: tuple[int, ...]) -> list[int] | None:
     """What FIRST delivers at this input, or None where it cannot run."""
     widths = Widths({name: 2 * step for name, step in structure.multiples.items()})
-    probe = replace(structure, input=shape)
-    layer = Layer("", replace(first, structure=probe), widths)
+    layer = Layer("", replace(first, structure=with_input(structure, shape)), widths)
     try:
         with torch.device("meta"):
-            module = build_layer(layer)
-            result = module(synthetic_input(input_of(layer), 2, "meta"))
+            result = build_layer(layer)(*example_inputs(layer, "meta"))
     except (RuntimeError, ValueError, IndexError):
         return None
     return list(result.shape[1:])
@@ -157,7 +155,13 @@ def _resized_input(
     output = tuple(
         mine if size is None else size for mine, size in zip(structure.output, want, strict=True)
     )
-    return replace(structure, input=tuple(shape), output=output)
+    return replace(with_input(structure, tuple(shape)), outputs=(output,))
+
+
+def with_input(structure: Structure, shape: Shape) -> Structure:
+    """The same structure at another shape of its one input."""
+    (port,) = structure.inputs
+    return replace(structure, inputs=(replace(port, shape=shape),))
 
 
 def _renumber(call: Call, by: int) -> Call:
@@ -210,7 +214,7 @@ def _fit_modules(structure: Structure) -> Structure:
                 size = [size]
             call = replace(call, arguments={**call.arguments, name: size})
         layer = replace(
-            structure, input=tuple(x.shape[1:]), calls=(_renumber(call, 1 - k),),
+            with_input(structure, tuple(x.shape[1:])), calls=(_renumber(call, 1 - k),),
             result={"value": 1}, multiples={},
         )  # fmt: skip
         with torch.device("meta"):

@@ -8,9 +8,10 @@ overheads; what a user's own `forward` does between them is recorded as function
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from ampere.errors import ModelError
-from ampere.inputs import InputSpec
+from ampere.inputs import Inputs, InputSpec
 
 # Standard modules with children of their own that are still one call.
 WHOLE = (nn.MultiheadAttention, nn.RNNBase)
@@ -26,7 +27,7 @@ WHOLE = (nn.MultiheadAttention, nn.RNNBase)
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor, by the call that made it; call 0 is the model's input."""
+    """A tensor, by the call that made it; call 0 stands for the model's inputs, one a path."""
 
     call: int
     path: tuple[int, ...] = ()
@@ -38,18 +39,32 @@ class TracedCall:
 
     index: int
     op: str
-    where: str
+    stack: tuple[tuple[str, int], ...]  # the module calls around it: name and number of each
+    run: Callable[..., Any] | None = None
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     module: nn.Module | None = None
     parameter: torch.Tensor | None = None
+    name: str = ""  # of the parameter
     outputs: dict[tuple[int, ...], torch.Tensor] = field(default_factory=dict)
     before: tuple[int, ...] = ()  # shape of its first tensor input
+    after: tuple[Value, ...] = ()  # written in place before: to be run behind these
+    detached: bool = False
+
+    @property
+    def where(self) -> str:
+        """The innermost module that it belongs to."""
+        return self.stack[-1][0] if self.stack else ""
 
     @property
     def inputs(self) -> list[Value]:
         """The values it reads, in order."""
         return list(values_in((self.args, self.kwargs)))
+
+    @property
+    def needs(self) -> list[Value]:
+        """The values that must be there before it runs."""
+        return [*self.inputs, *self.after]
 
     @property
     def trains(self) -> bool:
@@ -63,34 +78,49 @@ class TracedCall:
 
 @dataclass(frozen=True)
 class Trace:
-    """Every call of one forward pass, and the values that came out at the end."""
+    """Every call of one forward pass, and what came out at the end: values in a tree."""
 
     calls: tuple[TracedCall, ...]
-    outputs: tuple[Value, ...]
-    input_shape: tuple[int, ...]
+    result: Any
+    inputs: Mapping[Value, torch.Tensor]
+    batch: int
+    names: Mapping[str, str] = field(default_factory=dict)  # of parameters that have several
+
+    def parameter(self, name: str) -> str:
+        """The first name of a parameter: tied weights have more than one."""
+        return self.names.get(name, name)
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The values inside the result."""
+        return tuple(values_in(self.result))
 
 
 def values_in(tree: Any) -> Iterator[Value]:
     """All values inside nested arguments."""
     if isinstance(tree, Value):
         yield tree
+    elif isinstance(tree, slice):
+        yield from values_in((tree.start, tree.stop, tree.step))
     elif isinstance(tree, tuple | list):
         for part in tree:
             yield from values_in(part)
-    elif isinstance(tree, dict):
+    elif isinstance(tree, Mapping):
         for part in tree.values():
             yield from values_in(part)
 
 
-def _tensors_in(tree: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Any]]:
+def tensors_in(tree: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Any]]:
     if isinstance(tree, torch.Tensor):
         yield path, tree
     elif isinstance(tree, tuple | list):
         for i, part in enumerate(tree):
-            yield from _tensors_in(part, (*path, i))
-    elif isinstance(tree, dict):
+            yield from tensors_in(part, (*path, i))
+    elif isinstance(tree, Mapping):
         for i, part in enumerate(tree.values()):
-            yield from _tensors_in(part, (*path, i))
+            yield from tensors_in(part, (*path, i))
+    elif isinstance(tree, slice):
+        yield from tensors_in((tree.start, tree.stop, tree.step), path)
 
 
 class _Recorder(TorchFunctionMode):
@@ -102,23 +132,47 @@ class _Recorder(TorchFunctionMode):
         self.values: dict[int, Value] = {}
         self.alive: list[torch.Tensor] = []  # an id is only unique while its object lives
         self.parameters = parameters
+        self.writers: dict[int, Value] = {}  # storages that were written in place, and by what
         self.inside = 0
-        self.scope: list[str] = []
+        self.custom = 0
+        self.scope: list[tuple[str, int]] = []
+        self.entered = 0
+        self.failed_in: str | None = None
 
     def know(self, tensor: torch.Tensor, value: Value) -> None:
         self.alive.append(tensor)
         self.values[id(tensor)] = value
 
-    def add(self, op: str, args: Any, kwargs: Any, result: Any, module: nn.Module | None) -> None:
-        entering = [tuple(tensor.shape) for _, tensor in _tensors_in((args, kwargs))]
-        args, kwargs = self.refer(args), self.refer(kwargs)
-        where = self.scope[-1] if self.scope else ""
-        call = TracedCall(len(self.calls) + 1, op, where, args, kwargs, module)
-        call.before = entering[0] if entering else ()
+    def record(
+        self, op: str, run: Callable[..., Any], args: Any, kwargs: Any, module: nn.Module | None
+    ) -> Any:
+        """Run a call and write it down if a tensor comes out."""
+        entering = [tensor for _, tensor in tensors_in((args, kwargs))]
+        versions = [tensor._version for tensor in entering]
+        detached = not torch.is_grad_enabled() and not self.custom
+        result = run(*args, **kwargs)
+        written = [t for t, v in zip(entering, versions, strict=True) if t._version != v]
+        made = result
+        if result is None and written:  # x[:, 0] = 0 is a call too
+            made = written[0]
+        same = module is not None and bool(args) and result is args[0]  # identity
+        if not any(True for _ in tensors_in(made)) or (same and not written):
+            return result
+        references, options = self.refer(args), self.refer(kwargs)
+        index = len(self.calls) + 1
+        call = TracedCall(index, op, tuple(self.scope), run, references, options, module)
+        call.before = tuple(entering[0].shape) if entering else ()
+        call.detached = detached and any(t.requires_grad for t in entering)
+        read = set(call.inputs)
+        behind = [self.writers.get(_storage(tensor)) for tensor in entering]
+        call.after = tuple({v for v in behind if v is not None and v not in read})
         self.calls.append(call)
-        for path, tensor in _tensors_in(result):
+        for path, tensor in tensors_in(made):
             call.outputs[path] = tensor
-            self.know(tensor, Value(call.index, path))
+            self.know(tensor, Value(index, path))
+        for tensor in written:
+            self.writers[_storage(tensor)] = Value(index, next(iter(call.outputs)))
+        return result
 
     def refer(self, tree: Any) -> Any:
         """Arguments with each tensor replaced by the value that it is."""
@@ -128,15 +182,21 @@ class _Recorder(TorchFunctionMode):
             return self.values[id(tree)]
         if isinstance(tree, tuple | list):
             return tuple(self.refer(part) for part in tree)
-        if isinstance(tree, dict):
+        if isinstance(tree, Mapping):
             return {key: self.refer(part) for key, part in tree.items()}
+        if isinstance(tree, slice):
+            return slice(*self.refer((tree.start, tree.stop, tree.step)))
         return tree
 
     def add_constant(self, tensor: torch.Tensor) -> None:
         """A tensor that no call made: a parameter or buffer that a user's module holds itself."""
-        where = self.parameters.get(id(tensor), "")
+        if tensor.grad_fn is not None:
+            raise ModelError(
+                "a tensor comes from code that cannot be followed, such as torch.jit.script"
+            )
+        name = self.parameters.get(id(tensor), "")
         op = "parameter" if isinstance(tensor, nn.Parameter) or tensor.requires_grad else "buffer"
-        call = TracedCall(len(self.calls) + 1, op, where, parameter=tensor)
+        call = TracedCall(len(self.calls) + 1, op, tuple(self.scope), parameter=tensor, name=name)
         call.outputs[()] = tensor
         self.calls.append(call)
         self.know(tensor, Value(call.index))
@@ -145,11 +205,30 @@ class _Recorder(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        result = func(*args, **kwargs)
-        made = args[0] if func is torch.Tensor.__setitem__ else result  # x[:, 0] = 0 is a call too
-        if not self.inside and any(True for _ in _tensors_in(made)):
-            self.add(resolve_name(func) or repr(func), args, kwargs, made, None)
-        return result
+        return self.record(_full_name(func), func, args, kwargs, None)
+
+
+_HOMES = {
+    "torch": torch,
+    "torch.Tensor": torch.Tensor,
+    "torch.nn.functional": nn.functional,
+    "torch._C._nn": torch._C._nn,
+    "torch.special": torch.special,
+    "torch.linalg": torch.linalg,
+    "torch.fft": torch.fft,
+}
+
+
+@lru_cache(maxsize=4096)
+def _full_name(func: Callable[..., Any]) -> str:
+    """Where a function of torch can be found again."""
+    name = getattr(func, "__name__", "")
+    homes = (f"{home}.{name}" for home, at in _HOMES.items() if getattr(at, name, None) is func)
+    return resolve_name(func) or next(homes, None) or repr(func)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
 
 
 def is_whole(module: nn.Module) -> bool:
@@ -172,19 +251,24 @@ def _whole_modules(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
             _original: Callable[..., Any] = original,
             **kwargs: Any,
         ) -> Any:
-            recorder.scope.append(_name)
-            whole = is_whole(_module)
-            recorder.inside += whole
+            recorder.entered += 1
+            recorder.scope.append((_name, recorder.entered))
             try:
-                result = _original(*args, **kwargs)
+                if recorder.inside or not is_whole(_module):
+                    return _original(*args, **kwargs)
+                recorder.inside += 1  # what happens in a standard module is not recorded
+                try:
+                    with torch._C.DisableTorchFunction():
+                        name = type(_module).__name__
+                        return recorder.record(name, _original, args, kwargs, _module)
+                finally:
+                    recorder.inside -= 1
+            except Exception:
+                if recorder.failed_in is None:
+                    recorder.failed_in = _name
+                raise
             finally:
-                recorder.inside -= whole
-            same = bool(args) and result is args[0]  # identity, unless it works in place
-            in_place = getattr(_module, "inplace", False)
-            if whole and not recorder.inside and (in_place or not same):
-                recorder.add(type(_module).__name__, args, kwargs, result, _module)
-            recorder.scope.pop()
-            return result
+                recorder.scope.pop()
 
         wrapped.append((module, module.__dict__.get("forward")))
         module.__dict__["forward"] = forward
@@ -198,49 +282,114 @@ def _whole_modules(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
                 module.__dict__["forward"] = before
 
 
+@contextmanager
+def _open_functions(recorder: _Recorder) -> Iterator[None]:
+    """A custom autograd function is read as what its forward does: gradients are recorded there."""
+    original = torch.autograd.Function.__dict__["apply"]
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.custom += 1
+        try:
+            return original.__func__(cls, *args, **kwargs)
+        finally:
+            recorder.custom -= 1
+
+    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = original
+
+
 def synthetic_input(spec: InputSpec, batch: int, device: str = "cpu") -> torch.Tensor:
     """A batch of random data of this shape; token ids stay below the vocabulary's size."""
     shape = (batch, *spec.shape)
     if spec.dtype == "int64":
         return torch.randint(spec.below or 2, shape, device=device)
+    if spec.dtype == "bool":
+        return torch.rand(shape, device=device) < 0.5
     return torch.randn(shape, device=device)
 
 
-def trace(model: nn.Module, spec: InputSpec, batch: int) -> Trace:
+def synthetic_inputs(
+    inputs: Inputs, batch: int, device: str = "cpu"
+) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
+    """A batch of random data for each input: those by position, and those by keyword."""
+    return (
+        tuple(synthetic_input(spec, batch, device) for spec in inputs.positional),
+        {name: synthetic_input(spec, batch, device) for name, spec in inputs.named},
+    )
+
+
+def trace(model: nn.Module, inputs: Inputs, batch: int) -> Trace:
     """Record one forward pass of `model`, on the meta device or, where that fails, for real."""
     modes = {module: module.training for module in model.modules()}
     model.train()
     try:
         try:
-            return _trace_on(model, spec, batch, "meta")
+            return _trace_on(model, inputs, batch, "meta")
         except Exception:  # a model may look at values, which meta tensors do not have
-            return _trace_on(copy.deepcopy(model), spec, batch, "cpu")
-    except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        if "more than 1 value per channel" in reason:  # batch normalisation
-            reason += "; use a batch size of 2 or more"
-        elif "required positional argument" in reason:
-            reason += "; models with several inputs cannot be read yet"
+            if any(tensor.is_meta for tensor in model.parameters()):
+                raise
+            return _trace_on(copy.deepcopy(model), inputs, batch, "cpu")
+    except _Failed as error:
         raise ModelError(
-            f"{type(model).__name__} does not run on an input of {batch}x{spec}: {reason}"
+            f"{type(model).__name__} does not run on an input of {batch}x({inputs}): {error}"
         ) from None
     finally:
         for module, training in modes.items():
             module.training = training
 
 
-def _trace_on(model: nn.Module, spec: InputSpec, batch: int, device: str) -> Trace:
+class _Failed(Exception):
+    """A forward pass that did not end, with the module and the reason."""
+
+
+def _trace_on(model: nn.Module, inputs: Inputs, batch: int, device: str) -> Trace:
     names = dict(model.named_parameters()) | dict(model.named_buffers())
     tensors: dict[str, torch.Tensor] = {}
     for name, tensor in names.items():
         moved = torch.empty_like(tensor, device="meta") if device == "meta" else tensor
         tensors[name] = moved.detach().requires_grad_(tensor.requires_grad)
     recorder = _Recorder({id(tensor): name for name, tensor in tensors.items()})
-    x = synthetic_input(spec, batch, device)
-    recorder.know(x, Value(0))
-    with torch.enable_grad(), _whole_modules(model, recorder), recorder:
-        result = torch.func.functional_call(model, tensors, (x,))
-    outputs = tuple(recorder.refer(tensor) for _, tensor in _tensors_in(result))
-    if not outputs:
-        raise ModelError("it returns no tensor")
-    return Trace(tuple(recorder.calls), outputs, tuple(x.shape))
+    args, kwargs = synthetic_inputs(inputs, batch, device)
+    fed = {Value(0, (i,)): tensor for i, tensor in enumerate((*args, *kwargs.values()))}
+    for value, tensor in fed.items():
+        recorder.know(tensor, value)
+    try:
+        with torch.enable_grad(), _whole_modules(model, recorder), _open_functions(recorder):
+            with recorder:
+                result = torch.func.functional_call(model, tensors, args, kwargs)
+            outputs = recorder.refer(_plain(result))
+    except Exception as error:
+        raise _Failed(_reason(error, recorder.failed_in)) from error
+    if not any(True for _ in values_in(outputs)):
+        raise _Failed("it returns no tensor")
+    return Trace(tuple(recorder.calls), outputs, fed, batch, _first_names(model))
+
+
+def _first_names(model: nn.Module) -> dict[str, str]:
+    first: dict[int, str] = {}
+    named = model.named_parameters(remove_duplicate=False)
+    return {name: first.setdefault(id(parameter), name) for name, parameter in named}
+
+
+def _plain(result: Any) -> Any:
+    """Outputs as tuples and dicts; an object with attributes becomes a dict of its tensors."""
+    if isinstance(result, torch.Tensor) or result is None:
+        return result
+    if isinstance(result, Mapping):
+        return {key: _plain(part) for key, part in result.items()}
+    if isinstance(result, tuple | list):
+        return tuple(_plain(part) for part in result)
+    held = vars(result).items() if hasattr(result, "__dict__") else ()
+    return {key: _plain(part) for key, part in held if isinstance(part, torch.Tensor)}
+
+
+def _reason(error: Exception, module: str | None) -> str:
+    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if "more than 1 value per channel" in text:  # batch normalisation
+        text += "; use a batch size of 2 or more"
+    elif "required positional argument" in text:
+        text += "; name each input, e.g. --input '3x32x32, 10:int64<100'"
+    return f"in {module}: {text}" if module else text

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from ampere.devices.device import Settings, Workload
 from ampere.errors import DeviceError, ModelError
-from ampere.frameworks.torch.building import build, input_of, structure_of, works_in_place
+from ampere.frameworks.torch.building import build, example_inputs, structure_of, works_in_place
 from ampere.frameworks.torch.loading import load_model
 from ampere.frameworks.torch.tracing import synthetic_input
 from ampere.inputs import parse_input
@@ -152,9 +152,7 @@ def make_trainer(workload: Workload, settings: Settings) -> Trainer:
         return Trainer(_reference(), torch.randn(8, 8, 16, 16), "sgd", settings)
     entry = workload.layers[0]
     structure = structure_of(entry)
-    x = synthetic_input(input_of(entry), int(entry.kind.attributes["batch"]))
-    if structure.input_grad and x.is_floating_point():
-        x.requires_grad_(True)  # an isolated layer hands a gradient back, as inside a network
+    (x,) = example_inputs(entry)
     optimizer = str(entry.kind.attributes["optimizer"])
     in_place = any(works_in_place(call) for call in structure.calls)
     return Trainer(build(workload.layers), x, optimizer, settings, copies=in_place)

@@ -3,214 +3,307 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm
+from math import gcd
 from typing import Any
 
 import torch
 from torch import nn
 
 from ampere.errors import ModelError
-from ampere.frameworks.torch.kinds import describe
-from ampere.frameworks.torch.sizing import Dim, Scaled, Sizes
+from ampere.frameworks.torch.channels import Channels, Dim, Power, Scaled, free
+from ampere.frameworks.torch.kinds import Setting, describe
+from ampere.frameworks.torch.sizing import Sizes
 from ampere.frameworks.torch.tracing import Trace, TracedCall, Value
-from ampere.inputs import InputSpec
-from ampere.layers import Call, Json, Layer, Role, Size, Structure, Widths
+from ampere.inputs import Inputs
+from ampere.layers import Call, Json, Layer, Port, Role, Shape, Size, Structure, Widths
 
 Segment = list[TracedCall]
+
+
+@dataclass(frozen=True)
+class Borders:
+    """The values that enter a group of calls, and those that leave it."""
+
+    entering: tuple[Value, ...]
+    leaving: tuple[Value, ...]
+    result: Any  # a tree of values: what the model returns, where this is its last layer
 
 
 class Writer:
     """Writes a group of calls as a layer: structure with symbolic sizes, kind, widths."""
 
-    def __init__(
-        self, traced: Trace, sizes: Sizes, input: InputSpec, batch: int, optimizer: str
-    ) -> None:
-        self.traced, self.sizes, self.input = traced, sizes, input
-        self.batch, self.optimizer = batch, optimizer
-        self.grads = _needs_grad(traced)
+    def __init__(self, traced: Trace, sizes: Sizes, inputs: Inputs, setting: Setting) -> None:
+        self.traced, self.sizes, self.setting = traced, sizes, setting
+        self.fed = dict(zip(traced.inputs, inputs, strict=True))
+        self.tensors = dict(traced.inputs) | {
+            Value(call.index, path): tensor
+            for call in traced.calls
+            for path, tensor in call.outputs.items()
+        }
+        self.held: set[str] = set()  # parameters that layers before hold already
 
-    def layer(self, name: str, group: Segment, role: Role) -> Layer:
+    def layer(
+        self, name: str, group: Segment, borders: Borders, role: Role, resizable: bool = True
+    ) -> Layer:
         """The layer that these calls are; its kind is told from its structure."""
-        inside = {call.index for call in group}
-        entering = {v for call in group for v in call.inputs if v.call not in inside}
-        if len(entering) != 1:
-            raise ModelError(f"{name} reads {len(entering)} values from outside; one is expected")
-        (source,) = entering
-        result = self._result(group, inside)
-        names, widths, multiples = self._widths(group, source, result)
-        scope = _Scope(names, {call.index: k for k, call in enumerate(group, start=1)})
-        tokens = source.call == 0 and self.input.dtype == "int64"
+        numbers = {call.index: k for k, call in enumerate(group, start=1)}
+        naming = _Naming.of(self.sizes, group, borders) if resizable else _Naming({}, {}, {})
+        scope = _Scope(naming.names, numbers, borders.entering)
         structure = Structure(
-            input=tuple(scope.size(dim) for dim in self.sizes.of(source)[1:]),
-            output=tuple(scope.size(dim) for dim in self.sizes.of(result)[1:]),
-            calls=tuple(self._call(call, scope, source) for call in group),
-            result=scope.value(result, source),
-            input_dtype="int64" if tokens else "float32",
-            input_below=self._vocabulary(group, source) if tokens else None,
-            input_grad=source in self.grads,
-            multiples=multiples,
+            inputs=tuple(self._port(value, group, scope) for value in borders.entering),
+            outputs=tuple(self._shape(value, scope)[0] for value in borders.leaving),
+            calls=self._calls(group, scope),
+            result=scope.result(borders.result),
+            multiples=naming.multiples,
         )
-        kind = describe(structure, role, self.batch, self.optimizer)
-        return Layer(name, kind, widths)
+        kind = describe(structure, role, self.setting)
+        return Layer(name, kind, Widths(naming.widths))
 
-    def _result(self, group: Segment, inside: set[int]) -> Value:
-        used = {v for call in self.traced.calls if call.index not in inside for v in call.inputs}
-        used.update(self.traced.outputs)
-        leaving = [Value(c.index, path) for c in group for path in c.outputs]
-        return next(value for value in leaving if value in used)
-
-    def _widths(
-        self, group: Segment, source: Value, result: Value
-    ) -> tuple[dict[int, Size], Widths, dict[str, int]]:
-        """Names for the channels that this layer can vary; other sizes are multiples of them."""
-        entering = _channels(self.sizes.of(source))
-        leaving = _channels(self.sizes.of(result))
-        names: dict[int, Size] = {}
-        roots = {}
-        if entering is not None:
-            tied = leaving is not None and leaving.channels.root is entering.channels.root
-            root = entering.channels.root
-            label = "width" if tied else "in"
-            # The width counts what really enters: twice the hidden size of a bidirectional LSTM.
-            times = entering.times if not tied else Fraction(1)
-            names[id(root)] = Size(label, times.denominator, times.numerator)
-            roots[label] = (root, int(root.size * times), times)
-        if leaving is not None and id(leaving.channels.root) not in names:
-            root = leaving.channels.root
-            names[id(root)] = Size("out")
-            roots["out"] = (root, root.size, Fraction(1))
-        multiples = {label: 1 for label in roots}
-        for label, (root, _, times) in roots.items():
-            multiples[label] = int(root.multiple * times)
-        base = "out" if "out" in roots else next(iter(roots), None)
+    def hold(self, group: Segment) -> int:
+        """Count the parameters of a group, and those of later layers as shared with it."""
+        fresh = {}
         for call in group:
-            for dim in _all_dims(self.sizes, call):
-                if not isinstance(dim, Scaled) or dim.channels.root.pinned:
-                    continue
-                root = dim.channels.root
-                if id(root) in names:
-                    continue
-                if base is None:
-                    root.pinned = True
-                    continue
-                ratio = Fraction(root.size, roots[base][1])
-                names[id(root)] = Size(base, ratio.numerator, ratio.denominator)
-                step = lcm(ratio.denominator, multiples[base])
-                while step * ratio % root.multiple:
-                    step += multiples[base]
-                multiples[base] = step
-        widths = Widths({label: value for label, (_, value, _) in roots.items()})
-        return names, widths, multiples
+            if call.module is not None:
+                for part, parameter in call.module.named_parameters():
+                    fresh[self.traced.parameter(f"{call.where}.{part}")] = parameter.numel()
+            elif call.op == "parameter" and call.parameter is not None:
+                fresh[self.traced.parameter(call.name)] = call.parameter.numel()
+        params = sum(size for key, size in fresh.items() if key not in self.held)
+        self.held.update(fresh)
+        return params
 
-    def _vocabulary(self, group: Segment, source: Value) -> int:
-        tables = [
-            call.module.num_embeddings
-            for call in group
-            if isinstance(call.module, nn.Embedding) and source in call.inputs
-        ]
-        return min(tables, default=self.input.below or 2)
+    def _shape(self, value: Value, scope: _Scope) -> tuple[Shape, bool]:
+        """The shape without the batch, or the whole shape where the batch does not come first."""
+        dims = self.sizes.of(value)
+        whole = not dims or dims[0] != self.traced.batch
+        return tuple(scope.size(dim) for dim in (dims if whole else dims[1:])), whole
 
-    def _call(self, call: TracedCall, scope: _Scope, source: Value) -> Call:
+    def _port(self, value: Value, group: Segment, scope: _Scope) -> Port:
+        tensor = self.tensors[value]
+        shape, whole = self._shape(value, scope)
+        dtype = str(tensor.dtype).rpartition(".")[2]
+        below = None
+        if value in self.fed and dtype == "int64":
+            below = _vocabulary(group, value, self.fed[value].below)
+        return Port(shape, dtype, below, tensor.requires_grad, whole)
+
+    def _calls(self, group: Segment, scope: _Scope) -> tuple[Call, ...]:
+        modules: dict[int, int] = {}  # a module that runs twice is built once
+        return tuple(
+            self._call(call, scope, modules, number) for number, call in enumerate(group, start=1)
+        )
+
+    def _call(
+        self, call: TracedCall, scope: _Scope, modules: dict[int, int], number: int
+    ) -> Call:
         if call.parameter is not None:
-            dims = self.sizes.of(Value(call.index))
-            shape = [scope.argument(dim) for dim in dims]
-            return Call(call.op, {"shape": shape}, frozen=not call.trains)
-        inputs = tuple(scope.tree(part, source, call) for part in call.args)
-        options = {key: scope.tree(part, source, call) for key, part in call.kwargs.items()}
+            return self._constant(call, scope)
+        args, kwargs = self.sizes.templates.get(call.index, (call.args, call.kwargs))
+        inputs = tuple(scope.tree(part, call) for part in args)
+        options = {key: scope.tree(part, call) for key, part in kwargs.items()}
         if call.module is None:
-            if _is_flatten(
-                call
-            ):  # sizes written out, as in x.view(-1, 16 * 5 * 5), would not resize
+            if _is_flatten(call):  # sizes written out, as in x.view(-1, 16 * 5 * 5), say the same
                 return Call("torch.flatten", {}, (inputs[0],), {"start_dim": 1})
-            return Call(call.op, {}, inputs, options)
+            return Call(call.op, {}, inputs, options, detached=call.detached)
+        stateful = any(True for _ in call.module.state_dict())
+        again = modules.setdefault(id(call.module), number) if stateful else number
         arguments = _constructor_arguments(call.module)
-        for key, dim in self.sizes.arguments[call.index].items():
+        for key, dim in self.sizes.arguments.get(call.index, {}).items():
             if isinstance(dim, tuple):
                 arguments[key] = [scope.argument(d) for d in dim]
             else:
                 arguments[key] = scope.argument(dim)
         held = dict(call.module.named_parameters())
-        frozen = tuple(name for name, p in held.items() if not p.requires_grad)
-        if not call.trains:
-            return Call(call.op, arguments, inputs, options, frozen=bool(held))
-        return Call(call.op, arguments, inputs, options, frozen_parts=frozen)
+        keys = {part: self.traced.parameter(f"{call.where}.{part}") for part in held}
+        shared = tuple(part for part, key in keys.items() if key in self.held)
+        frozen = tuple(part for part, p in held.items() if not p.requires_grad)
+        whole = bool(held) and not call.trains
+        return Call(
+            call.op,
+            arguments,
+            inputs,
+            options,
+            frozen=whole,
+            frozen_parts=() if whole else frozen,
+            shared_parts=shared,
+            again=again if again != number else None,
+            detached=call.detached,
+        )
+
+    def _constant(self, call: TracedCall, scope: _Scope) -> Call:
+        """A parameter or buffer that a user's module holds itself."""
+        if call.parameter is None:
+            raise ModelError(f"{call.op} holds no tensor")
+        shape = [scope.argument(dim) for dim in self.sizes.of(Value(call.index))]
+        arguments: dict[str, Json] = {"shape": shape}
+        dtype = str(call.parameter.dtype).rpartition(".")[2]
+        if dtype != "float32":
+            arguments["dtype"] = dtype
+        if call.op == "buffer":
+            return Call(call.op, arguments, frozen=not call.trains)
+        shared = self.traced.parameter(call.name) in self.held
+        frozen = not call.parameter.requires_grad
+        return Call(
+            call.op, arguments, frozen=frozen, shared_parts=("value",) if shared else ()
+        )
+
+
+@dataclass(frozen=True)
+class _Naming:
+    """Names for the channels that a layer can vary; other sizes are multiples of them."""
+
+    names: Mapping[Channels, Size]
+    widths: Mapping[str, int]
+    multiples: Mapping[str, int]
+
+    @classmethod
+    def of(cls, sizes: Sizes, group: Segment, borders: Borders) -> _Naming:
+        entering = _free_roots(sizes, borders.entering)
+        leaving = _free_roots(sizes, borders.leaving)
+        units: dict[str, tuple[Channels, Fraction]] = {}  # width = unit × the size of the root
+        for root, dim in entering.items():
+            label = _numbered("width" if root in leaving else "in", units)
+            # The width counts what really enters: twice the hidden size of a bidirectional LSTM.
+            units[label] = (root, dim.factor)
+        for root, dim in leaving.items():
+            if root not in entering:
+                units[_numbered("out", units)] = (root, dim.factor)
+        names, multiples = {}, {}
+        for label, (root, unit) in units.items():
+            names[root] = Size(label, unit.denominator, unit.numerator)
+            multiples[label] = (unit * root.multiple).numerator
+        widths = {label: int(root.size * unit) for label, (root, unit) in units.items()}
+        base = "out" if "out" in units else next(iter(units), None)
+        for root in _roots_inside(sizes, group):
+            if root in names or base is None:
+                continue
+            ratio = Fraction(root.size, widths[base])
+            names[root] = Size(base, ratio.numerator, ratio.denominator)
+            # ratio · width must be a multiple of what the root must be a multiple of
+            step = (root.multiple / ratio).numerator
+            multiples[base] = multiples[base] * step // gcd(multiples[base], step)
+        return cls(names, widths, multiples)
+
+
+def _numbered(label: str, taken: Mapping[str, object]) -> str:
+    number = 1 + sum(1 for name in taken if name.rstrip("0123456789") == label)
+    return label if number == 1 else f"{label}{number}"
+
+
+def _free_roots(sizes: Sizes, values: Sequence[Value]) -> dict[Channels, Scaled]:
+    found: dict[Channels, Scaled] = {}
+    for value in values:
+        for dim in sizes.of(value):
+            if isinstance(dim, Scaled) and free(dim):
+                found.setdefault(dim.root, dim)
+    return found
+
+
+def _roots_inside(sizes: Sizes, group: Segment) -> dict[Channels, None]:
+    found: dict[Channels, None] = {}
+    for call in group:
+        dims: list[Dim] = []
+        for argument in sizes.arguments.get(call.index, {}).values():
+            dims.extend(argument if isinstance(argument, tuple) else (argument,))
+        for path in call.outputs:
+            dims.extend(sizes.of(Value(call.index, path)))
+        found.update((dim.root, None) for dim in dims if isinstance(dim, Scaled) and free(dim))
+    return found
 
 
 class _Scope:
     """How sizes and values are written inside one layer."""
 
-    def __init__(self, names: dict[int, Size], numbers: dict[int, int]) -> None:
+    def __init__(
+        self,
+        names: Mapping[Channels, Size],
+        numbers: Mapping[int, int],
+        entering: Sequence[Value],
+    ) -> None:
         self.names, self.numbers = names, numbers
+        self.entering = {value: i for i, value in enumerate(entering)}
 
     def size(self, dim: Dim) -> int | Size:
         if isinstance(dim, int):
             return dim
-        root = dim.channels.root
-        if root.pinned or id(root) not in self.names:
-            return int(root.size * dim.times)
-        name = self.names[id(root)]
-        ratio = Fraction(name.times, name.over) * dim.times
+        name = self.names.get(dim.root)
+        if name is None or not free(dim):
+            return dim.size
+        ratio = Fraction(name.times, name.over) * dim.factor
         return Size(name.width, ratio.numerator, ratio.denominator)
 
     def argument(self, dim: Dim) -> Json:
         size = self.size(dim)
         return {"size": str(size)} if isinstance(size, Size) else size
 
-    def value(self, value: Value, source: Value) -> Json:
-        if value == source:
-            return {"value": 0}
+    def value(self, value: Value) -> Json:
+        if value in self.entering:
+            several = len(self.entering) > 1
+            return {"value": [0, self.entering[value]] if several else 0}
         number = self.numbers[value.call]
         return {"value": [number, *value.path] if value.path else number}
 
-    def tree(self, part: Any, source: Value, call: TracedCall) -> Json:
+    def result(self, tree: Any) -> Json:
+        """What comes out: a value, or a list or dict of them."""
+        if isinstance(tree, Value):
+            return self.value(tree)
+        if isinstance(tree, list | tuple):
+            return [self.result(part) for part in tree]
+        if isinstance(tree, dict):
+            return {"dict": {str(key): self.result(part) for key, part in tree.items()}}
+        return None
+
+    def tree(self, part: Any, call: TracedCall) -> Json:
         """An argument as plain data."""
         if isinstance(part, Value):
-            return self.value(part, source)
+            return self.value(part)
+        if isinstance(part, Scaled):
+            return self.argument(part)
+        if isinstance(part, Power):
+            size = self.size(part.dim)
+            if isinstance(size, int):
+                return float(size) ** part.exponent
+            return {"power": [str(size), part.exponent]}
         if isinstance(part, list | tuple):
-            return [self.tree(p, source, call) for p in part]
+            return [self.tree(p, call) for p in part]
         if isinstance(part, slice):
-            return {"slice": [part.start, part.stop, part.step]}
+            return {"slice": [self.tree(p, call) for p in (part.start, part.stop, part.step)]}
         if part is Ellipsis:
             return {"ellipsis": True}
         if isinstance(part, torch.device):
             return {"device": "input"}
         if isinstance(part, torch.dtype):
             return {"dtype": str(part).rpartition(".")[2]}
+        if isinstance(part, torch.memory_format):
+            return {"memory_format": str(part).rpartition(".")[2]}
+        if isinstance(part, float) and part in (float("inf"), float("-inf")):
+            return {"float": str(part)}
         if part is None or isinstance(part, bool | int | float | str):
             return part
         raise ModelError(f"{call.where or 'the model'}: cannot write down {part!r} in {call.op}")
 
 
-def _channels(dims: Sequence[Dim]) -> Scaled | None:
-    free = [d for d in dims if isinstance(d, Scaled) and not d.channels.root.pinned]
-    return free[0] if free else None
-
-
-def _all_dims(sizes: Sizes, call: TracedCall) -> list[Dim]:
-    dims: list[Dim] = []
-    for argument in sizes.arguments.get(call.index, {}).values():
-        dims.extend(argument if isinstance(argument, tuple) else (argument,))
-    for path in call.outputs:
-        dims.extend(sizes.of(Value(call.index, path)))
-    return dims
-
-
-def _needs_grad(traced: Trace) -> set[Value]:
-    """Values through which a gradient flows back; `no_grad` and `detach` stop it."""
-    return {
-        Value(call.index, path)
-        for call in traced.calls
-        for path, tensor in call.outputs.items()
-        if tensor.requires_grad
-    }
+def _vocabulary(group: Segment, value: Value, below: int | None) -> int:
+    tables = [
+        call.module.num_embeddings
+        for call in group
+        if isinstance(call.module, nn.Embedding) and value in call.inputs
+    ]
+    return min(tables, default=below or 2)
 
 
 def _is_flatten(call: TracedCall) -> bool:
     name = call.op.rpartition(".")[2]
     after = tuple(next(iter(call.outputs.values())).shape)
-    return name in ("view", "reshape", "flatten") and len(after) == 2 and after[0] == call.before[0]
+    return (
+        name in ("view", "reshape", "flatten")
+        and len(after) == 2
+        and len(call.before) > 1
+        and after[0] == call.before[0]
+    )
 
 
 _RECURRENT = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout")
