@@ -11,7 +11,7 @@ from ampere.devices.device import Burst, Loaded, Workload
 from ampere.devices.fingerprint import Fingerprint
 from ampere.errors import MeasurementFailed
 from ampere.fitting import Cost
-from ampere.layers import Features, Json, Layer, LayerKind, Role, Size, Structure, Widths
+from ampere.layers import Features, Json, Layer, LayerKind, Port, Role, Size, Structure, Widths
 from ampere.measurements import Measurement
 from ampere.meters.meter import Provenance
 from ampere.variants import Isolation, Plan
@@ -121,7 +121,8 @@ def plain_kind(role: Role, operation: str = "linear", multiple: int = 1) -> Laye
     entering = 4 if role is Role.FIRST else Size("in")
     leaving = 10 if role is Role.LAST else Size("out")
     names = [size.width for size in (entering, leaving) if isinstance(size, Size)]
-    structure = Structure((entering,), (leaving,), (), multiples=dict.fromkeys(names, multiple))
+    ports = (Port((entering,)),), (Port((leaving,)),)
+    structure = Structure(*ports, (), multiples=dict.fromkeys(names, multiple))
     return LayerKind(f"{role.value} {operation}", role, operation, {}, structure)
 
 
@@ -137,8 +138,7 @@ def plain_plan(top: int = 64, multiple: int = 1) -> Plan:
             Isolation(last, {"in": reach}),
             Isolation(first, {"out": reach}, last=last),
             Isolation(hidden, {"in": reach, "out": reach}, first, last),
-        ),
-        {},
+        )
     )
 
 

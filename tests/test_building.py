@@ -18,9 +18,9 @@ from ampere import zoo
 from ampere.errors import ModelError
 from ampere.frameworks.torch.building import build, build_layer, find_function
 from ampere.frameworks.torch.reading import read_layers
-from ampere.frameworks.torch.tracing import synthetic_input
-from ampere.inputs import InputSpec
-from ampere.layers import Call, Layer, LayerKind, Role, Structure, Widths
+from ampere.frameworks.torch.tracing import synthetic_inputs
+from ampere.inputs import parse_inputs
+from ampere.layers import Call, Layer, LayerKind, Port, Role, Structure, Widths
 
 FAMILIES = pytest.mark.parametrize("name", zoo.names())
 SHALLOW: dict[str, dict[str, Any]] = {"resnet": {"depth": 8}, "transformer": {"layers": 1}}
@@ -70,7 +70,7 @@ def test_a_built_network_computes_what_the_model_does(name: str) -> None:
                     0.1 * torch.rand_like(mine)
                 )  # fresh biases and statistics are all alike
             copy.data.copy_(mine.data)
-    x = synthetic_input(spec, 5)
+    (x,), _ = synthetic_inputs(spec, 5)
     assert torch.equal(built(x), model(x))
 
 
@@ -103,7 +103,7 @@ def test_a_network_without_functions_runs_as_a_user_would_write_it() -> None:
 def test_frozen_layers_are_built_frozen() -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.Linear(4, 2))
     model[2].requires_grad_(False)
-    built = build(read_layers(model, InputSpec((4,))))
+    built = build(read_layers(model, parse_inputs("4")))
     assert [p.requires_grad for p in built.parameters()] == [True, True, False, False, True, True]
 
 
@@ -122,7 +122,8 @@ def test_only_functions_of_torch_are_called(name: str) -> None:
 
 
 def test_only_modules_of_torch_are_built() -> None:
-    structure = Structure((4,), (4,), (Call("Sequential2", {}, ({"value": 0},)),), {"value": 1})
+    calls = (Call("Sequential2", {}, ({"value": 0},)),)
+    structure = Structure((Port((4,)),), (Port((4,)),), calls, {"value": 1})
     layer = Layer("odd", LayerKind("odd", Role.LAST, "odd", {}, structure), Widths())
-    with pytest.raises(ModelError):
+    with pytest.raises(ModelError, match="not a module of torch"):
         build([layer])

@@ -301,6 +301,11 @@ def test_epochs_of_plain_layers_need_a_batch_size(told: Path, tmp_path: Path) ->
         ("layers net.py:Norm --batch-size 1", 1, "more than 1 value per channel"),
         ("layers net.py:Net --batch-size 0", 2, "--batch-size"),
         ("layers net.py:Net --optimizer magic", 1, "unknown optimizer"),
+        ("layers net.py:Net --loss magic", 1, "unknown loss"),
+        ("layers net.py:Net --input 4,mask=", 1, "is no input"),
+        ("profile net.py:Net --profile p --loss net.py:absent", 1, "has no 'absent'"),
+        ("measure net.py:Net --loss net.py:raises", 1, "is called with what the model returns"),
+        ("evaluate net.py:Net --profile told.ampere --loss absent.py:loss", 1, "cannot read"),
         ("profile net.py:Net --profile p --meter magic", 1, "no meter named 'magic'"),
         ("profile net.py:Net --profile p --meter cpu:", 1, "name:setting=value"),
         ("profile net.py:Net --profile p --accelerator tpu", 1, "use one of cpu, cuda, mps"),
@@ -490,6 +495,21 @@ def test_profile_estimate_evaluate(net: Path, device: FakeDevice) -> None:
     text = run("evaluate", "net.py:Net", "--profile", "net.ampere", "--models", 2).stdout
     assert "repeat (the floor)" in text
     assert "joules are simulated, not measured" in text
+
+
+def test_a_profile_is_of_the_loss_that_it_was_made_with(net: Path, device: FakeDevice) -> None:
+    Path("own.py").write_text("def loss(output): return output.mean()")
+    line = ("profile", "net.py:Net", "--profile", "net.ampere", "--max-points", 3)
+    own = answer(run(*line, "--loss", "own.py:loss", "--json"))
+    (last,) = (kind for kind in own["kinds"] if kind.startswith("last"))
+    assert "own.py:loss" in last
+    assert answer(run(*line, "--json"))["kinds"] == own["kinds"]  # goes on with its own loss
+    asked = ("estimate", "net.py:Net", "--profile", "net.ampere", "--json")
+    Path("own.py").unlink()  # estimating runs no loss
+    assert answer(run(*asked))["uncovered"] == []
+    assert len(answer(run(*asked, "--loss", "mse"))["uncovered"]) == 1
+    other = run(*asked, "--batch-size", 3)
+    assert "with batch size 10, sgd and loss own.py:loss" in last_line(other)
 
 
 # --- measuring, on this machine ------------------------------------------------------------------

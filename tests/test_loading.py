@@ -10,8 +10,8 @@ import pytest
 from torch import nn
 
 from ampere.errors import ModelError
-from ampere.frameworks.torch.loading import load_model
-from ampere.inputs import InputSpec
+from ampere.frameworks.torch.loading import load_loss, load_model, names_loss
+from ampere.inputs import Inputs, InputSpec, parse_inputs
 
 FILE = '''
 """A user's file."""
@@ -50,7 +50,7 @@ def leaves(): raise SystemExit(2)
 trained = Net(5)
 LIMIT = 7
 '''
-SPEC = InputSpec((4,))
+SPEC = Inputs((InputSpec((4,)),))
 Write = Callable[[str, str], Path]
 
 
@@ -68,7 +68,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
     return write
 
 
-def message_of(spec: str, input: InputSpec | None = SPEC) -> str:
+def message_of(spec: str, input: Inputs | None = SPEC) -> str:
     with pytest.raises(ModelError) as caught:
         load_model(spec, input)
     message = str(caught.value)
@@ -85,13 +85,13 @@ def width_of(model: nn.Module) -> int:
 def test_zoo_with_and_without_arguments() -> None:
     model, spec = load_model("zoo:lenet5")
     assert sum(p.numel() for p in model.parameters()) == 61_706
-    assert spec == InputSpec((1, 28, 28))
+    assert spec == parse_inputs("1x28x28")
     model, _ = load_model(" zoo:cnn5(channels=[16,32,64,9]) ")
     assert [p.shape[0] for p in model.parameters()][::2] == [16, 32, 64, 9, 10]
 
 
 def test_explicit_input_wins() -> None:
-    mine = InputSpec((3, 64, 64))
+    mine = parse_inputs("3x64x64")
     assert load_model("zoo:resnet(depth=8)", mine)[1] == mine
 
 
@@ -116,15 +116,40 @@ def test_file(write: Write, source: str, factory: str, width: int) -> None:
 
 def test_input_of_the_factory(write: Write) -> None:
     write("net.py", FILE)
-    assert load_model("net.py:make")[1] == InputSpec((4, 4))
-    assert load_model("net.py:Net")[1] == load_model("net.py:trained")[1] == InputSpec((4,))
+    assert load_model("net.py:make")[1] == parse_inputs("4x4")
+    assert load_model("net.py:Net")[1] == load_model("net.py:trained")[1] == SPEC
     assert load_model("net.py:make", SPEC)[1] == SPEC
     assert "pass --input, e.g. --input 3x32x32" in message_of("net.py:bare", None)
 
 
 def test_bad_input_of_the_factory_is_quoted(write: Write) -> None:
-    write("net.py", "def make(): pass\nmake.input = '3,4'")
-    assert "'3,4' is no input" in message_of("net.py:make", None)
+    write("net.py", "def make(): pass\nmake.input = '3x4, b=three'")
+    assert "'three' is no input" in message_of("net.py:make", None)
+
+
+@pytest.mark.parametrize(
+    ("own", "inputs"),
+    [
+        (
+            "'3x8x8, mask=5:bool'",
+            Inputs((InputSpec((3, 8, 8)),), (("mask", InputSpec((5,), "bool")),)),
+        ),
+        ("InputSpec((4,), 'int64', 9)", parse_inputs("4:int64<9")),
+        ("Inputs((InputSpec((4,)), InputSpec((2,))))", parse_inputs("4, 2")),
+    ],
+)
+def test_the_factory_says_several_inputs(write: Write, own: str, inputs: Inputs) -> None:
+    write(
+        "net.py",
+        f"from ampere import Inputs, InputSpec\n{FILE.split('annotations')[1]}\nbare.input = {own}",
+    )
+    assert load_model("net.py:bare")[1] == inputs
+
+
+@pytest.mark.parametrize("own", ["nn.Linear(4, 4)", "3", "None"])
+def test_what_a_model_else_calls_input_is_none(write: Write, own: str) -> None:
+    write("net.py", FILE + f"\nbare.input = {own}")
+    assert "does not say its input" in message_of("net.py:bare", None)
 
 
 def test_module_in_the_current_directory(write: Write) -> None:
@@ -289,3 +314,45 @@ def test_wrong_arguments(write: Write) -> None:
     assert "missing a required argument: 'width'" in message_of("net.py:needs")
     assert "it takes no arguments" in message_of("net.py:bare(width=1)")
     assert "is a model already" in message_of("net.py:trained(width=3)")
+
+
+LOSSES = """
+import torch
+
+def squared(output): return (output ** 2).mean()
+def with_target(output, target): return (output - target).mean()
+def with_default(output, weight=2.0): return weight * output.mean()
+LIMIT = 7
+"""
+
+
+@pytest.mark.parametrize("source", ["deep/losses.py", "deep.losses"])
+def test_a_loss_is_found_as_a_model_is(write: Write, source: str) -> None:
+    write("deep/losses.py", LOSSES)
+    for name in ("squared", "with_default"):
+        assert load_loss(f" {source}:{name} ").__name__ == name
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("losses.py:square", "losses.py has no 'square'; it has squared, with_target"),
+        ("losses.py:LIMIT", "an object of type int, which makes no loss"),
+        ("losses.py:with_target", "is called with what the model returns: missing a required argu"),
+        ("losses.py:squared(x=1)", "names no loss: write path/file.py:loss"),
+        ("losses.py", "names no loss"),
+        ("absent.py:squared", "cannot read"),
+        ("ampere_absent:squared", "no module 'ampere_absent'"),
+        ("empty.py:squared", "define a function that returns a loss"),
+        ("broken.py:squared", "ZeroDivisionError"),
+    ],
+)
+def test_a_loss_that_cannot_be_loaded(write: Write, spec: str, says: str) -> None:
+    write("losses.py", LOSSES)
+    write("empty.py", "")
+    write("broken.py", "1 / 0")
+    with pytest.raises(ModelError) as caught:
+        load_loss(spec)
+    assert says in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert names_loss(spec) == ("names no loss" not in says)

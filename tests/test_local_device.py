@@ -206,6 +206,15 @@ def test_errors_of_ampere_keep_their_type_across_the_process(
     assert_works(device)
 
 
+def test_a_loss_that_cannot_be_is_told_across_the_process(
+    device: LocalDevice, models: Path
+) -> None:
+    wrong = ModelSpec(f"{models}:good", batch_size=2, loss=f"{models}:absent")
+    with pytest.raises(ModelError, match="has no 'absent'"):
+        device.load(Workload(model=wrong))
+    assert_works(device, Workload(model=ModelSpec(f"{models}:good", batch_size=2, loss="mse")))
+
+
 def test_settings_and_meters_that_cannot_be() -> None:
     with pytest.raises(DeviceError, match="accelerator"):
         Settings(accelerator="abacus")

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from ampere.errors import DataError
+from ampere.layers import Role
 from ampere.measurements import Measurement
 from ampere.meters.meter import Provenance
-from ampere.profiles import Profile, fit
+from ampere.profiles import Profile, Training, fit
 from fakes import exact, plain_model
 
 
@@ -65,6 +66,24 @@ def test_most_of_the_profile_says_how_it_was_trained() -> None:
         kind = replace(layer.kind, attributes={"batch": batch, "optimizer": optimizer})
         return replace(row(1.0), layers=(replace(layer, kind=kind),))
 
+    def lost(loss: str, ends: bool = True) -> Measurement:
+        row = trained(8, "adam")
+        kind = row.layers[0].kind
+        kind = replace(kind, attributes={**kind.attributes, "loss": loss})
+        kind = kind if ends else replace(trained(8, "adam").layers[0].kind, role=Role.HIDDEN)
+        return replace(row, layers=(replace(row.layers[0], kind=kind),))
+
     profile = fit([trained(8, "adam"), trained(8, "adam"), trained(10, "sgd")])
-    assert profile.training_settings() == (8, "adam")
-    assert fit([row(1.0)]).training_settings() == (10, "sgd")
+    assert profile.training_settings() == Training(8, "adam", "auto")
+    assert fit([row(1.0)]).training_settings() == Training(10, "sgd", "auto")
+    without_end = [lost("", ends=False)] * 3  # networks that end before the model have no loss
+    chosen = fit([lost("mse"), lost("mse"), lost("own.py:loss"), *without_end])
+    assert chosen.training_settings() == Training(8, "adam", "mse")
+    assert fit(without_end).training_settings() == Training(8, "adam", "auto")
+
+
+def test_what_is_given_replaces_what_a_profile_was_trained_with() -> None:
+    training = Training(8, "adam", "mse")
+    assert training.but(None, None, None) == training
+    assert training.but(3, None, "sum") == Training(3, "adam", "sum")
+    assert training.but(None, "sgd", None) == Training(8, "sgd", "mse")

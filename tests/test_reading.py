@@ -18,8 +18,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from ampere import zoo
 from ampere.errors import ModelError
 from ampere.frameworks.torch.reading import read_layers
-from ampere.frameworks.torch.tracing import synthetic_input
-from ampere.inputs import InputSpec
+from ampere.frameworks.torch.tracing import synthetic_inputs
+from ampere.inputs import Inputs, InputSpec, parse_inputs
 from ampere.layers import Layer, Role, Size, Structure
 
 FAMILIES = pytest.mark.parametrize("name", zoo.names())
@@ -40,7 +40,7 @@ class Written(nn.Module):
 
 
 def read(model: nn.Module, *shape: int, batch: int = 10) -> tuple[Layer, ...]:
-    return read_layers(model, InputSpec(shape), batch_size=batch)
+    return read_layers(model, Inputs((InputSpec(shape),)), batch_size=batch)
 
 
 def operations(layers: tuple[Layer, ...]) -> list[str]:
@@ -53,12 +53,13 @@ def structure(layer: Layer) -> Structure:
     return layer.kind.structure
 
 
-def assert_complete(layers: tuple[Layer, ...], model: nn.Module, spec: InputSpec) -> None:
+def assert_complete(layers: tuple[Layer, ...], model: nn.Module, inputs: Inputs) -> None:
     """Parameters and FLOPs of the layers are those of the model."""
     assert sum(layer.params or 0 for layer in layers) == sum(p.numel() for p in model.parameters())
     whole = copy.deepcopy(model).to("meta").train()
+    args, kwargs = synthetic_inputs(inputs, 10, "meta")
     with FlopCounterMode(display=False) as counter:
-        whole(synthetic_input(spec, 10, "meta")).sum().backward()
+        whole(*args, **kwargs).sum().backward()
     assert sum(layer.features.flops or 0 for layer in layers) == counter.get_total_flops()
 
 
@@ -94,7 +95,7 @@ def test_one_profile_serves_the_family(name: str) -> None:
 
 @pytest.mark.parametrize("depth", [8, 14, 32])
 def test_depth_adds_no_kinds(depth: int) -> None:
-    layers = read_layers(zoo.family("resnet").build(depth=depth), InputSpec((3, 32, 32)))
+    layers = read_layers(zoo.family("resnet").build(depth=depth), parse_inputs("3x32x32"))
     assert len(layers) == 2 + (depth - 2) // 2
     assert {layer.kind for layer in layers} <= {layer.kind for layer in members("resnet")[0][1]}
 
@@ -109,8 +110,8 @@ def test_the_batch_is_part_of_the_kind_but_not_of_its_shapes(name: str) -> None:
 
 
 def test_the_optimiser_is_part_of_the_kind() -> None:
-    model, spec = zoo.family("cnn5").build(), InputSpec((3, 32, 32))
-    sgd, adam = (read_layers(model, spec, optimizer=name) for name in ("sgd", "adam"))
+    model, inputs = zoo.family("cnn5").build(), parse_inputs("3x32x32")
+    sgd, adam = (read_layers(model, inputs, optimizer=name) for name in ("sgd", "adam"))
     assert not {layer.kind for layer in sgd} & {layer.kind for layer in adam}
 
 
@@ -170,7 +171,7 @@ def test_a_reshape_that_is_not_understood_pins_the_widths() -> None:
     )  # fmt: skip
     layers = read(model, 1, 8, 8)
     assert [dict(layer.widths) for layer in layers] == [{}, {"out": 7}, {"in": 7}]
-    assert_complete(layers, model, InputSpec((1, 8, 8)))
+    assert_complete(layers, model, parse_inputs("1x8x8"))
 
 
 def test_a_plain_perceptron() -> None:
@@ -181,13 +182,12 @@ def test_a_plain_perceptron() -> None:
     assert operations(layers) == ["linear+tanh", "linear+tanh", "linear"]
     assert [layer.name for layer in layers] == ["0", "2", "4"]
     assert dict(layers[1].widths) == {"in": 16, "out": 12}
-    assert_complete(layers, model, InputSpec((8,)))
+    assert_complete(layers, model, parse_inputs("8"))
 
 
 def test_bare_parameters_belong_to_the_layer_that_needs_them() -> None:
-    layers = read_layers(
-        zoo.family("transformer").build(d_model=8), InputSpec((64,), "int64", 1000)
-    )
+    family = zoo.family("transformer")
+    layers = read_layers(family.build(d_model=8), family.input)
     assert layers[0].params == 1000 * 8 + 64 * 8
 
 
@@ -206,7 +206,7 @@ def test_depthwise_convolutions_tie_widths_and_grouped_ones_need_multiples() -> 
     layers = read(model, 3, 8, 8)
     assert dict(layers[1].widths) == {"width": 8}
     assert dict(structure(layers[2]).multiples) == {"in": 4, "out": 4}
-    assert_complete(layers, model, InputSpec((3, 8, 8)))
+    assert_complete(layers, model, IMAGE)
 
 
 def add_in_place(m: Any, x: Tensor) -> Any:
@@ -216,9 +216,8 @@ def add_in_place(m: Any, x: Tensor) -> Any:
 
 
 SHARED = nn.Linear(8, 8)
-VECTOR, SERIES, IMAGE = InputSpec((4,)), InputSpec((4, 16)), InputSpec((3, 8, 8))
-TOKENS = InputSpec((5,), "int64", 20)
-USERS: dict[str, tuple[InputSpec, nn.Module]] = {
+VECTOR, SERIES, IMAGE, TOKENS = map(parse_inputs, ("4", "4x16", "3x8x8", "5:int64<20"))
+USERS: dict[str, tuple[Inputs, nn.Module]] = {
     "transposed": (SERIES, Written(
         lambda m, x: m.c(F.relu(m.b(F.relu(m.a(x)))).transpose(1, 2)).mean(1),
         a=nn.Conv1d(4, 6, 3), b=nn.Conv1d(6, 9, 3), c=nn.Linear(9, 2))),
@@ -255,8 +254,8 @@ USERS: dict[str, tuple[InputSpec, nn.Module]] = {
 
 @pytest.mark.parametrize("name", USERS)
 def test_nothing_is_lost_of_what_users_write(name: str) -> None:
-    spec, model = USERS[name]
-    assert_complete(read_layers(model, spec), model, spec)
+    inputs, model = USERS[name]
+    assert_complete(read_layers(model, inputs), model, inputs)
 
 
 def test_shapes_between_layers_start_with_the_batch() -> None:
@@ -339,23 +338,23 @@ def test_what_runs_without_gradients_is_frozen() -> None:
         return self.head(x)
 
     model = Written(forward, body=_chain()[:4], head=nn.Linear(16, 4))
-    first, hidden, last = read_layers(model, InputSpec((8,)))
+    first, hidden, last = read(model, 8)
     assert "frozen" in first.kind.name and "frozen" in hidden.kind.name
     assert last.kind.structure is not None and not last.kind.structure.input_grad
 
 
 def test_reading_without_gradients_is_the_same() -> None:
     with torch.no_grad():
-        quiet = read_layers(_chain(), InputSpec((8,)), batch_size=7)
+        quiet = read(_chain(), 8, batch=7)
     _, hidden, _ = quiet
-    assert quiet == read_layers(_chain(), InputSpec((8,)), batch_size=7)
+    assert quiet == read(_chain(), 8, batch=7)
     assert hidden.features.flops == 3 * 2 * 7 * 16 * 16  # forward, and two products backward
 
 
 def test_a_layer_of_which_a_part_is_frozen_is_a_kind_of_its_own() -> None:
     whole, part = _chain(), _chain()
     part[2].weight.requires_grad_(False)
-    ours, theirs = (read_layers(model, InputSpec((8,)))[1] for model in (whole, part))
+    ours, theirs = (read(model, 8)[1] for model in (whole, part))
     assert ours.kind != theirs.kind
     assert ours.features.flops > theirs.features.flops  # type: ignore[operator]
 
@@ -367,7 +366,7 @@ def test_recurrent_layers_keep_their_nonlinearity() -> None:
     def hidden(**options: Any) -> Layer:
         held = {"table": nn.Embedding(9, 8), "head": nn.Linear(8, 4)}
         model = Written(forward, rnn=nn.RNN(8, 8, batch_first=True, **options), **held)
-        return read_layers(model, InputSpec((5,), "int64", 9))[1]
+        return read_layers(model, parse_inputs("5:int64<9"))[1]
 
     assert hidden().kind != hidden(nonlinearity="relu").kind
 
@@ -378,7 +377,7 @@ def test_assignments_are_calls() -> None:
         x[:, 0] = 0
         return self.b(x)
 
-    first, _ = read_layers(Written(forward, a=nn.Linear(8, 8), b=nn.Linear(8, 4)), InputSpec((8,)))
+    first, _ = read(Written(forward, a=nn.Linear(8, 8), b=nn.Linear(8, 4)), 8)
     assert first.kind.structure is not None
     assert first.kind.structure.calls[-1].op.endswith("__setitem__")
 
@@ -407,7 +406,7 @@ class LooksAtItsState(nn.Module):
 
 
 def test_a_dead_call_does_not_decide_what_a_layer_hands_on() -> None:
-    layers = read_layers(LooksAtItsState(), InputSpec((5, 4)))
+    layers = read(LooksAtItsState(), 5, 4)
     lstm = layers[1].kind.structure
     assert lstm is not None
     assert lstm.result == {"value": [1, 0]}  # the output, not the state

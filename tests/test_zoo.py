@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ampere import zoo
 from ampere.errors import ModelError
 from ampere.frameworks.torch.loading import load_model
-from ampere.inputs import InputSpec
+from ampere.inputs import Inputs, InputSpec
 
 CLASSES = {"lenet5": 10, "cnn5": 10, "har": 6, "lstm": 4, "transformer": 10, "resnet": 10}
 FAMILIES = pytest.mark.parametrize("name", zoo.names())
@@ -38,7 +38,8 @@ def batch_of(spec: InputSpec) -> Tensor:
     return torch.randn(2, *spec.shape)
 
 
-def assert_trains(model: nn.Module, spec: InputSpec, classes: int) -> None:
+def assert_trains(model: nn.Module, inputs: Inputs, classes: int) -> None:
+    (spec,) = inputs
     output = model(batch_of(spec))
     assert output.shape == (2, classes)
     torch.autograd.backward(nn.functional.cross_entropy(output, torch.tensor([0, 1])))

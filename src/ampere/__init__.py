@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ampere.estimating import Estimate
     from ampere.evaluating import Evaluation
     from ampere.frameworks.torch import read as read_layers
-    from ampere.inputs import InputSpec
+    from ampere.inputs import Inputs, InputSpec
     from ampere.layers import Features, Layer, LayerKind, Role, Widths
     from ampere.measurements import Measurement, read_rows
     from ampere.measuring import Effort
@@ -42,6 +42,7 @@ _HOMES = {
     "Evaluation": "ampere.evaluating",
     "Features": "ampere.layers",
     "InputSpec": "ampere.inputs",
+    "Inputs": "ampere.inputs",
     "Layer": "ampere.layers",
     "LayerKind": "ampere.layers",
     "LocalDevice": "ampere.devices.local",
@@ -74,6 +75,7 @@ __all__ = [
     "Evaluation",
     "Features",
     "InputSpec",
+    "Inputs",
     "Layer",
     "LayerKind",
     "LocalDevice",

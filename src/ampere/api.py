@@ -26,20 +26,19 @@ from ampere.devices.local import LocalDevice
 from ampere.errors import DataError, FingerprintError, MeasurementFailed
 from ampere.evaluating import Evaluation
 from ampere.evaluating import evaluate as evaluate_device
-from ampere.inputs import InputSpec
 from ampere.journal import Header, Journal
 from ampere.measurements import Measurement
 from ampere.measuring import Effort, Watch, calibrate, unwatched
 from ampere.measuring import measure as measure_workloads
-from ampere.profiles import DEFAULT_TRAINING, NOISY, Profile
+from ampere.profiles import NOISY, Profile, Training
 from ampere.profiling import Profiler, Strategy, open_journal, resume, run_profiler
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
+    from ampere.frameworks.torch import Input, Loss
+
     Model: TypeAlias = "nn.Module | str"
-    Input: TypeAlias = "InputSpec | str | Sequence[int] | torch.Tensor | None"
 
 
 @contextmanager
@@ -54,12 +53,13 @@ def _device_or_local(device: Device | None) -> Iterator[Device]:
 
 def profile(
     model: Model,
-    input: Input = None,
+    input: Input | None = None,
     *,
     path: str | Path,
     device: Device | None = None,
     batch_size: int | None = None,
     optimizer: str | None = None,
+    loss: Loss | None = None,
     strategy: Strategy | None = None,
     effort: Effort | None = None,
     time_limit_s: float = float("inf"),
@@ -68,19 +68,16 @@ def profile(
 ) -> Profile:
     """Profile the kinds of a model's layers on a device; the file at `path` grows as it goes.
 
-    A profile that is already there goes on where it stopped, with its own batch size and optimiser
-    unless others are given; a new one takes 10 and sgd.
+    A profile that is already there goes on where it stopped, with its own batch size, optimiser and
+    loss unless others are given; a new one takes 10, sgd and what fits the model's outputs.
     """
     from ampere.frameworks.torch import plan_variants, read
 
     strategy = strategy or Strategy()
-    known = Profile.load(path).training_settings() if Path(path).exists() else DEFAULT_TRAINING
-    layers = read(
-        model,
-        input,
-        batch_size=known[0] if batch_size is None else batch_size,
-        optimizer=known[1] if optimizer is None else optimizer,
-    )
+    known = Profile.load(path).training_settings() if Path(path).exists() else Training()
+    training = known.but(batch_size, optimizer, loss)
+    training = replace(training, loss=_present(training.loss))
+    layers = read(model, input, **vars(training))
     plan = plan_variants(layers)
     name = model if isinstance(model, str) else type(model).__name__
     with _device_or_local(device) as device:
@@ -99,32 +96,31 @@ def profile(
             measurements = tuple(journal.measurements)
     if profiler.cut_short:
         notes.append("the time limit ended it early: the same command goes on and refines it")
-    impossible = [f"{kind} cannot be isolated: {why}" for kind, why in plan.impossible.items()]
     return Profile(
-        measurements, journal.header, kernel=strategy.kernel, notes=(*notes, *impossible)
+        measurements, journal.header, kernel=strategy.kernel, notes=notes
     )
 
 
 def measure(
     model: Model,
-    input: Input = None,
+    input: Input | None = None,
     *,
     device: Device | None = None,
     batch_size: int = 10,
     optimizer: str = "sgd",
+    loss: Loss = "auto",
     effort: Effort | None = None,
 ) -> Measurement:
     """Meter the training step of a model itself.
 
     A model given by name is built by its own code; a module is built again from its layers.
     """
-    from ampere.frameworks.torch import as_input, read
+    from ampere.frameworks.torch import read
 
-    spec = None if input is None else as_input(input)
-    layers = read(model, spec, batch_size=batch_size, optimizer=optimizer)
+    loss = _present(loss)
+    layers = read(model, input, batch_size=batch_size, optimizer=optimizer, loss=loss)
     if isinstance(model, str):
-        text = None if spec is None else str(spec)
-        workload = Workload(model=ModelSpec(model, text, batch_size, optimizer))
+        workload = Workload(model=ModelSpec(model, _text(input), batch_size, optimizer, loss))
     else:
         workload = Workload(layers)
     with _device_or_local(device) as device:
@@ -143,7 +139,7 @@ def measure(
 
 def evaluate(
     model: str,
-    input: str | None = None,
+    input: Input | None = None,
     *,
     path: str | Path,
     device: Device | None = None,
@@ -152,13 +148,15 @@ def evaluate(
     steps: int = 10,
     batch_size: int | None = None,
     optimizer: str | None = None,
+    loss: Loss | None = None,
     effort: Effort | None = None,
     any_device: bool = False,
     watch: Watch = unwatched,
 ) -> Evaluation:
     """Meter unseen members of a model's family and compare every method with them."""
-    batch, chosen = Profile.load(path).training_settings()
-    spec = ModelSpec(model, input, batch_size or batch, optimizer or chosen)
+    training = Profile.load(path).training_settings().but(batch_size, optimizer, loss)
+    loss = _present(training.loss)
+    spec = ModelSpec(model, _text(input), training.batch_size, training.optimizer, loss)
     with _device_or_local(device) as device:
         journal, notes = open_journal(path, device, any_device=any_device)
         for note in notes:
@@ -206,6 +204,22 @@ def tell(
         for row in measurements:
             journal.append(row)
         return Profile(tuple(journal.measurements), journal.header)
+
+
+def _present(loss: Loss) -> str:
+    """The name of a loss that is really there: better known now than after minutes of metering."""
+    from ampere.frameworks.torch import find_loss, loss_name
+
+    name = loss_name(loss)
+    find_loss(name)
+    return name
+
+
+def _text(input: Input | None) -> str | None:
+    """An input as it stands in a `ModelSpec`."""
+    from ampere.frameworks.torch import as_inputs
+
+    return None if input is None else str(as_inputs(input))
 
 
 def _refuse_strangers(journal: Journal, measurements: Sequence[Measurement]) -> None:

@@ -245,7 +245,13 @@ def _isolate(spec: ModelSpec, journal: Journal, device: Device, watch: Watch) ->
     """Measure what NeuralPower lacks: forward, backward and update of each kind alone."""
     from ampere.frameworks.torch import plan_variants, read
 
-    layers = read(spec.model, spec.input, batch_size=spec.batch_size, optimizer=spec.optimizer)
+    layers = read(
+        spec.model,
+        spec.input,
+        batch_size=spec.batch_size,
+        optimizer=spec.optimizer,
+        loss=spec.loss,
+    )
     kinds = {layer.kind.name for layer in layers}
     have = {(m.stage, m.layers[0].kind.name, m.layers[0].widths) for m in journal.measurements}
     wanted = [

@@ -7,13 +7,13 @@ is its own family: its layers at random widths from 1 to the original, widths th
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ampere import zoo
 from ampere.devices.device import ModelSpec, Workload
-from ampere.errors import ModelError
-from ampere.layers import Layer, Size, Structure, Widths, shape_at, steps_to_meet
+from ampere.layers import Layer
+from ampere.resizing import resample
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,16 @@ class Member:
 def members(spec: ModelSpec, rng: random.Random) -> Iterator[Member]:
     """Distinct members, without end; equal draws are left out."""
     from ampere.frameworks.torch import read
+    from ampere.frameworks.torch.counting import with_features
 
     def layers_of(model: str) -> tuple[Layer, ...]:
-        return read(model, spec.input, batch_size=spec.batch_size, optimizer=spec.optimizer)
+        return read(
+            model,
+            spec.input,
+            batch_size=spec.batch_size,
+            optimizer=spec.optimizer,
+            loss=spec.loss,
+        )
 
     seen: set[object] = set()
     home, _, rest = spec.model.partition(":")
@@ -42,7 +49,7 @@ def members(spec: ModelSpec, rng: random.Random) -> Iterator[Member]:
             name = family.describe(family.sample(rng))
             key: object = name
         else:
-            drawn = resample(original, rng)
+            drawn = tuple(with_features(layer) for layer in resample(original, rng))
             name = f"{spec.model} {[dict(layer.widths) for layer in drawn]}"
             key = tuple(layer.widths for layer in drawn)
         if key in seen:
@@ -54,43 +61,3 @@ def members(spec: ModelSpec, rng: random.Random) -> Iterator[Member]:
             yield Member(name, Workload(model=replace(spec, model=name)), layers_of(name))
         else:
             yield Member(name, Workload(layers=drawn), drawn)
-
-
-def resample(layers: Sequence[Layer], rng: random.Random) -> tuple[Layer, ...]:
-    """The same chain at random widths from 1 to the original; what enters fits what left before."""
-    from ampere.frameworks.torch.counting import with_features
-
-    out: list[Layer] = []
-    arriving: tuple[int, ...] | None = None
-    for layer, steps in zip(layers, _steps(layers), strict=True):
-        structure = _structure(layer)
-        widths = {}
-        for symbol, size in zip(structure.input, arriving or (), strict=False):
-            if isinstance(symbol, Size):
-                widths[symbol.width] = size * symbol.over // symbol.times
-        for name, original in layer.widths.items():
-            step = steps[name]
-            if name not in widths:
-                widths[name] = step * rng.randint(1, max(1, original // step))
-        chosen = Widths(widths)
-        arriving = shape_at(structure.output, chosen)
-        out.append(replace(layer, widths=chosen))
-    return tuple(with_features(layer) for layer in out)
-
-
-def _steps(layers: Sequence[Layer]) -> list[dict[str, int]]:
-    """What each layer's widths must be multiples of, so that all layers behind it fit too."""
-    found: list[dict[str, int]] = []
-    for layer, behind in zip(reversed(layers), [None, *reversed(layers)], strict=False):
-        structure = _structure(layer)
-        steps = dict(structure.multiples)
-        if behind is not None:
-            steps = steps_to_meet(steps, structure.output, _structure(behind).input, found[-1])
-        found.append(steps)
-    return found[::-1]
-
-
-def _structure(layer: Layer) -> Structure:
-    if layer.kind.structure is None:
-        raise ModelError(f"{layer.kind.name} has no structure to resize")
-    return layer.kind.structure

@@ -170,10 +170,10 @@ def holds_parameters(call: Call) -> bool:
 
 @dataclass(frozen=True)
 class Port:
-    """One tensor that enters a layer: its shape without the batch, and what it is.
+    """One tensor that enters or leaves a layer: its shape without the batch, and what it is.
 
     `below` is the limit of token ids; `grad` says whether a gradient flows back through it, `whole`
-    that it has no batch dimension to leave out.
+    that the batch does not come first, so that nothing is left out.
     """
 
     shape: Shape
@@ -211,7 +211,7 @@ class Structure:
     """
 
     inputs: tuple[Port, ...]
-    outputs: tuple[Shape, ...]
+    outputs: tuple[Port, ...]
     calls: tuple[Call, ...]
     result: Json = 0
     multiples: Mapping[str, int] = field(default_factory=dict)
@@ -229,7 +229,7 @@ class Structure:
     @property
     def output(self) -> Shape:
         """The shape of the first output: the only one, in a chain."""
-        return self.outputs[0]
+        return self.outputs[0].shape
 
     @property
     def input_grad(self) -> bool:
@@ -238,8 +238,9 @@ class Structure:
 
     @property
     def chains(self) -> bool:
-        """Whether one tensor enters and one comes out, as in the middle of a chain."""
-        return len(self.inputs) == len(self.outputs) == 1
+        """Whether one batch enters and one comes out, as in the middle of a chain."""
+        ports = (*self.inputs, *self.outputs)
+        return len(self.inputs) == len(self.outputs) == 1 and not any(p.whole for p in ports)
 
     def to_json(self) -> Json:
         """Plain data; `from_json` reads it back. A link of a chain is written flat."""
@@ -248,10 +249,10 @@ class Structure:
             "result": self.result,
             "multiples": dict(self.multiples),
         }
-        if not self.chains or self.inputs[0].whole:
+        if not self.chains:
             return rest | {
                 "inputs": [port.to_json() for port in self.inputs],
-                "outputs": [_shape_to_json(shape) for shape in self.outputs],
+                "outputs": [port.to_json() for port in self.outputs],
             }
         (port,) = self.inputs
         row = rest | {
@@ -267,7 +268,7 @@ class Structure:
         """Read back what `to_json` wrote."""
         if "inputs" in row:
             inputs = tuple(Port.from_json(port) for port in row["inputs"])
-            outputs = tuple(_shape_from_json(shape) for shape in row["outputs"])
+            outputs = tuple(Port.from_json(port) for port in row["outputs"])
         else:
             inputs = (
                 Port(
@@ -277,7 +278,7 @@ class Structure:
                     row["input_grad"],
                 ),
             )
-            outputs = (_shape_from_json(row["output"]),)
+            outputs = (Port(_shape_from_json(row["output"])),)
         calls = tuple(Call.from_json(call) for call in row["calls"])
         return cls(inputs, outputs, calls, row["result"], row["multiples"])
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ampere import tables
 from ampere.devices.fingerprint import Fingerprint
@@ -16,18 +16,34 @@ from ampere.errors import DataError
 from ampere.estimating import Estimate, estimate
 from ampere.fitting import PaperFit, fit_paper, usable
 from ampere.journal import Header, Journal, read_journal
-from ampere.layers import Layer
+from ampere.layers import Layer, Role
 from ampere.measurements import Measurement
 from ampere.meters.meter import Provenance
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from ampere.inputs import InputSpec
+    from ampere.frameworks.torch import Input, Loss
 
 METHODS = ("paper",)
-DEFAULT_TRAINING = (10, "sgd")
 NOISY = 0.25  # relative spread of bursts above which figures are not to be trusted
+
+
+@dataclass(frozen=True)
+class Training:
+    """How models are trained: what decides over a layer's cost besides the layer."""
+
+    batch_size: int = 10
+    optimizer: str = "sgd"
+    loss: Loss = "auto"
+
+    def but(self, batch_size: int | None, optimizer: str | None, loss: Loss | None) -> Training:
+        """The same, but for what is given."""
+        return Training(
+            self.batch_size if batch_size is None else batch_size,
+            self.optimizer if optimizer is None else optimizer,
+            self.loss if loss is None else loss,
+        )
 
 
 @dataclass(frozen=True)
@@ -77,16 +93,17 @@ class Profile:
     def estimate(
         self,
         model: nn.Module | str | Sequence[Layer],
-        input: InputSpec | str | Sequence[int] | Any = None,
+        input: Input | None = None,
         *,
         batch_size: int | None = None,
         optimizer: str | None = None,
+        loss: Loss | None = None,
         steps: int = 1,
         battery_wh: float | None = None,
     ) -> Estimate:
         """Joules and seconds of training a model, or plain layers, on this profile's device.
 
-        Batch size and optimiser are the profile's own unless given.
+        Batch size, optimiser and loss are the profile's own unless given.
         """
         if battery_wh is not None and not battery_wh > 0:
             raise DataError(f"a battery of {battery_wh} Wh holds nothing: use a number above 0")
@@ -95,13 +112,8 @@ class Profile:
         else:
             from ampere.frameworks.torch import read
 
-            settings = self.training_settings()
-            layers = read(
-                model,
-                input,
-                batch_size=settings[0] if batch_size is None else batch_size,
-                optimizer=settings[1] if optimizer is None else optimizer,
-            )
+            training = self.training_settings().but(batch_size, optimizer, loss)
+            layers = read(model, input, **vars(training))
         return estimate(
             layers,
             self.fit,
@@ -112,14 +124,17 @@ class Profile:
             provenance=self.provenance,
         )
 
-    def training_settings(self) -> tuple[int, str]:
-        """The batch size and optimiser that most of the profile was measured with."""
-        found = [m.layers[0].kind.attributes for m in self.measurements]
-        known = [(a["batch"], a["optimizer"]) for a in found if "batch" in a and "optimizer" in a]
-        if not known:
-            return DEFAULT_TRAINING
-        batch, optimizer = max(known, key=known.count)
-        return int(batch), str(optimizer)
+    def training_settings(self) -> Training:
+        """How most of the profile was trained; only what ends in a last layer has a loss."""
+        ended = [m for m in self.measurements if m.layers[-1].kind.role is Role.LAST]
+        found = [(m.layers[0].kind.attributes, m.layers[-1].kind.attributes)
+                 for m in ended or self.measurements]  # fmt: skip
+        known = [
+            Training(int(first["batch"]), str(first["optimizer"]), str(last.get("loss", "auto")))
+            for first, last in found
+            if "batch" in first and "optimizer" in first
+        ]
+        return max(known, key=known.count, default=Training())
 
     @property
     def profiling_s(self) -> float:

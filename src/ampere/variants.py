@@ -11,6 +11,7 @@ equation 1 are swapped against equations 2 and 4.)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd
 from typing import Protocol
@@ -82,7 +83,12 @@ def isolate(isolation: Isolation, widths: Widths) -> Variant:
     if isolation.last is not None:
         arrives = shape_at(structure.output, widths)
         layers.append(Layer("last", isolation.last, _meeting(isolation.last, arrives)))
-    return Variant(tuple(layers))
+    if structure.chains:
+        return Variant(tuple(layers))
+    # Its inputs are given from outside; of its outputs the first goes on to LAST.
+    wired = [replace(subject, reads=tuple((-1, i) for i in range(len(structure.inputs))))]
+    wired += [replace(layer, reads=((0, 0),)) for layer in layers[1:]]
+    return Variant(tuple(wired))
 
 
 def _meeting(kind: LayerKind, shape: Sequence[int]) -> Widths:
@@ -112,10 +118,9 @@ class StandIns(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """The isolations of all kinds, LAST before FIRST before HIDDEN, and kinds that have none."""
+    """The isolations of all kinds, LAST before FIRST before HIDDEN."""
 
     isolations: tuple[Isolation, ...]
-    impossible: Mapping[str, str]
 
 
 def plan(layers: Sequence[Layer], stand_ins: StandIns) -> Plan:
@@ -127,31 +132,31 @@ class _Planner:
     def __init__(self, layers: Sequence[Layer], stand_ins: StandIns) -> None:
         self.layers, self.stand_ins = layers, stand_ins
         self.found: dict[str, Isolation] = {}
-        self.impossible: dict[str, str] = {}
 
     def plan(self) -> Plan:
-        last = self.layers[-1].kind
         first = self.layers[0].kind
         for layer in self.layers:
             structure = _structure(layer.kind)
             grad_out = structure.input_grad or any(_trains(call) for call in structure.calls)
-            try:
-                if layer.kind.role is Role.LAST:
-                    self._add(Isolation(layer.kind, self._bounds(layer)))
-                    continue
-                after = self.stand_ins.last_for(last, structure.output, grad_out)
-                if layer.kind.role is Role.FIRST:
-                    self._add_first(layer.kind, self._bounds(layer), after)
-                    continue
-                before = self.stand_ins.first_for(first, structure.input, structure.input_grad)
-                isolation = Isolation(layer.kind, self._bounds(layer), before, after)
-                self._add_neighbours(isolation)
-                self._add(isolation)
-            except ModelError as error:
-                self.impossible[layer.kind.name] = str(error)
+            before = after = None
+            if layer.kind.role is not Role.LAST:
+                after = self._last_behind(structure, grad_out)
+            if layer.kind.role is Role.HIDDEN and structure.chains:
+                with suppress(ModelError):  # no FIRST fits: the input is given from outside
+                    before = self.stand_ins.first_for(first, structure.input, structure.input_grad)
+            self._add_with_neighbours(Isolation(layer.kind, self._bounds(layer), before, after))
         order = (Role.LAST, Role.FIRST, Role.HIDDEN)
         chosen = sorted(self.found.values(), key=lambda iso: order.index(iso.kind.role))
-        return Plan(tuple(chosen), self.impossible)
+        return Plan(tuple(chosen))
+
+    def _last_behind(self, structure: Structure, grad: bool) -> LayerKind | None:
+        """LAST for what comes out first; None where it gets its gradient from outside."""
+        if structure.outputs[0].whole or structure.outputs[0].dtype != "float32":
+            return None
+        try:
+            return self.stand_ins.last_for(self.layers[-1].kind, structure.output, grad)
+        except ModelError:
+            return None
 
     def _bounds(self, layer: Layer) -> dict[str, tuple[int, int]]:
         structure = _structure(layer.kind)
@@ -168,15 +173,8 @@ class _Planner:
             isolation = replace(known, kind=_freer(known.kind, isolation.kind), bounds=bounds)
         self.found[isolation.kind.name] = isolation
 
-    def _add_first(
-        self, kind: LayerKind, bounds: Mapping[str, tuple[int, int]], last: LayerKind
-    ) -> None:
-        isolation = Isolation(kind, bounds, last=last)
-        self._add_neighbours(isolation)
-        self._add(isolation)
-
-    def _add_neighbours(self, isolation: Isolation) -> None:
-        """FIRST and LAST kinds at every width that this kind's variants give them."""
+    def _add_with_neighbours(self, isolation: Isolation) -> None:
+        """Add a kind, and FIRST and LAST at every width that its variants give them."""
         ends = [
             isolate(isolation, Widths({name: side[i] for name, side in isolation.bounds.items()}))
             for i in (0, 1)
@@ -187,11 +185,12 @@ class _Planner:
             bounds = {name: (small.widths[name], large.widths[name]) for name in small.widths}
             if small.kind.role is Role.LAST:
                 self._add(Isolation(small.kind, bounds))
-            else:
-                structure = _structure(small.kind)
-                grad = any(_trains(call) for call in structure.calls)
-                after = self.stand_ins.last_for(self.layers[-1].kind, structure.output, grad)
-                self._add_first(small.kind, bounds, after)
+                continue
+            structure = _structure(small.kind)
+            grad = any(_trains(call) for call in structure.calls)
+            after = self._last_behind(structure, grad)
+            self._add_with_neighbours(Isolation(small.kind, bounds, last=after))
+        self._add(isolation)
 
 
 def _structure(kind: LayerKind) -> Structure:

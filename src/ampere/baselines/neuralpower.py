@@ -3,8 +3,8 @@
 Each layer is measured on its own, each stage of its step on its own, and a polynomial over the
 widths is fitted to each; a network is the sum over stages and layers. What a step saves because its
 stages and layers follow one another (data that are still in the cache) is counted again and again,
-so the sum tends to be too high: the paper's Figure 2. An isolated `forward` also holds a loss over
-the layer's own output.
+so the sum tends to be too high: the paper's Figure 2. The `forward` of a last layer also holds the
+loss; other layers have none, their backward pass starts from random gradients.
 
 The original predicts power and runtime of inference over all sizes of a layer type, with terms for
 operations and memory accesses, and drops terms by lasso. Here a kind holds those sizes fixed, so a

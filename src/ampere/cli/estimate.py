@@ -62,7 +62,7 @@ def estimate(
 
     profile = Profile.load(path, method)
     if epochs is not None and samples is not None:
-        batch_size = training.batch_size or profile.training_settings()[0]
+        batch_size = training.batch_size or profile.training_settings().batch_size
         if layers is not None and training.batch_size is None:
             raise typer.BadParameter("--epochs with --layers needs --batch-size")
         steps = epochs * math.ceil(samples / batch_size)
@@ -70,9 +70,10 @@ def estimate(
     given = training.given() if layers is None else {}
     answer = profile.estimate(subject, **given, steps=steps or 1, battery_wh=battery_wh)
     if not answer.lines:
-        batch, optimizer = profile.training_settings()
+        known = profile.training_settings()
         made_for = (
-            f"it was made for {profile.header.model} with batch size {batch} and {optimizer}"
+            f"it was made for {profile.header.model} with batch size {known.batch_size},"
+            f" {known.optimizer} and loss {known.loss}"
             if profile.header.model
             else "it has other kinds of layers"
         )

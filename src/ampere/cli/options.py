@@ -60,7 +60,10 @@ class Training:
 
     input: Annotated[
         str | None,
-        typer.Option(metavar="SHAPE", help="One sample: 3x32x32, or 128:int64<1000 for tokens."),
+        typer.Option(
+            metavar="SHAPES",
+            help="One sample: 3x32x32, 128:int64<1000 for tokens, or both: 3x32x32, ids=128:int64.",
+        ),
     ] = None
     batch_size: Annotated[
         int | None,
@@ -71,6 +74,14 @@ class Training:
         typer.Option(
             metavar="NAME",
             help="sgd, momentum, adam, adamw or rmsprop. Default: sgd, or the profile's own.",
+        ),
+    ] = None
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="auto, cross_entropy, mse, bce, sum or path/file.py:function."
+            " Default: auto, or the profile's own.",
         ),
     ] = None
 

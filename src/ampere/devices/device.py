@@ -41,6 +41,7 @@ class ModelSpec:
     input: str | None = None
     batch_size: int = 10
     optimizer: str = "sgd"
+    loss: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class Workload:
                     "attributes": dict(layer.kind.attributes),
                     "structure": layer.kind.structure.to_json() if layer.kind.structure else None,
                     "widths": dict(layer.widths),
+                    "reads": [list(source) for source in layer.reads],
                 }
                 for layer in self.layers
             ],
@@ -89,6 +91,7 @@ class Workload:
                         Structure.from_json(layer["structure"]) if layer["structure"] else None,
                     ),
                     Widths(layer["widths"]),
+                    reads=tuple((int(k), int(n)) for k, n in layer["reads"]),
                 )
                 for layer in row["layers"]
             ),

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ampere.errors import ModelError
-from ampere.inputs import InputSpec
+from ampere.inputs import Inputs, parse_inputs
 
 if TYPE_CHECKING:
     from torch import nn
@@ -30,7 +30,7 @@ class Family:
 
     name: str
     title: str
-    input: InputSpec
+    input: Inputs
     model: str
     defaults: Mapping[str, Any]
     choices: Mapping[str, Sequence[int]] = field(default_factory=dict)
@@ -87,35 +87,35 @@ _FAMILIES = {
         Family(
             "lenet5",
             "LeNet-5 for 28×28 grey images",
-            InputSpec((1, 28, 28)),
+            parse_inputs("1x28x28"),
             "LeNet5",
             {"channels": [6, 16], "hidden": [120, 84]},
         ),
         Family(
             "cnn5",
             "5-layer CNN for 32×32 colour images",
-            InputSpec((3, 32, 32)),
+            parse_inputs("3x32x32"),
             "CNN5",
             {"channels": [32, 64, 128, 128]},
         ),
         Family(
             "har",
             "1-D CNN for human activity, 128 samples of 9 motion signals",
-            InputSpec((9, 128)),
+            parse_inputs("9x128"),
             "HAR",
             {"channels": [32, 64, 64], "hidden": [128]},
         ),
         Family(
             "lstm",
             "LSTM classifier for texts of 32 tokens",
-            InputSpec((32,), "int64", below=2000),
+            parse_inputs("32:int64<2000"),
             "LSTM",
             {"embedding": 64, "hidden": 128},
         ),
         Family(
             "transformer",
             "Transformer encoder for texts of 64 tokens",
-            InputSpec((64,), "int64", below=1000),
+            parse_inputs("64:int64<1000"),
             "Transformer",
             {"d_model": 128, "layers": 4},
             {"d_model": range(4, 129, 4)},  # a multiple of the heads
@@ -123,7 +123,7 @@ _FAMILIES = {
         Family(
             "resnet",
             "ResNets for 32×32 colour images, 8 to 32 layers deep",
-            InputSpec((3, 32, 32)),
+            parse_inputs("3x32x32"),
             "ResNet",
             {"widths": [16, 32, 64], "depth": 20, "blocks": None, "block": "basic"},
             {"depth": (8, 14, 20, 26, 32)},

@@ -7,7 +7,9 @@ Importing this package imports torch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -15,56 +17,139 @@ from torch import nn
 from ampere.errors import ModelError
 from ampere.frameworks.torch import standins
 from ampere.frameworks.torch.building import build
-from ampere.frameworks.torch.loading import load_model
+from ampere.frameworks.torch.loading import in_words, load_model
+from ampere.frameworks.torch.losses import find_loss, loss_name
 from ampere.frameworks.torch.reading import read_layers
 from ampere.frameworks.torch.training import OPTIMIZERS
-from ampere.inputs import InputSpec, parse_input
+from ampere.inputs import Inputs, InputSpec, parse_inputs
 from ampere.layers import Layer
 from ampere.variants import Plan, plan
 
-__all__ = ["as_input", "build", "load_model", "plan_variants", "read", "read_layers"]
+__all__ = [
+    "as_inputs",
+    "build",
+    "find_loss",
+    "load_model",
+    "loss_name",
+    "plan_variants",
+    "read",
+    "read_layers",
+]
+
+Part: TypeAlias = InputSpec | str | int | Sequence[int] | torch.Tensor
+Input: TypeAlias = (
+    Inputs
+    | Part
+    | Sequence[Part]
+    | Mapping[str, Part]
+    | tuple[Part | Sequence[Part], Mapping[str, Part]]
+)
+Loss: TypeAlias = str | Callable[[Any], Any]
 
 
 def read(
     model: nn.Module | str,
-    input: InputSpec | str | Sequence[int] | torch.Tensor | None = None,
+    input: Input | None = None,
     *,
     batch_size: int = 10,
     optimizer: str = "sgd",
+    loss: Loss = "auto",
 ) -> tuple[Layer, ...]:
     """The layers of a model, given as a module or by name (`zoo:lenet5`, `file.py:factory`)."""
     if batch_size < 1:
         raise ModelError(f"a batch of {batch_size} cannot be trained: use 1 or more")
     if optimizer not in OPTIMIZERS:
         raise ModelError(f"unknown optimizer {optimizer!r}: use one of {', '.join(OPTIMIZERS)}")
-    spec = None if input is None else as_input(input)
+    loss = loss_name(loss)
+    inputs = None if input is None else as_inputs(input)
     if isinstance(model, str):
-        model, spec = load_model(model, spec)
+        model, inputs = load_model(model, inputs)
     if not isinstance(model, nn.Module):
         raise ModelError(f"a model is an nn.Module or its name, not {type(model).__name__}")
     if any(True for _ in model.parameters()) and not any(
         p.requires_grad for p in model.parameters()
     ):
         raise ModelError(f"{type(model).__name__} is frozen: there is nothing to train")
-    if spec is None:
+    if inputs is None:
         raise ModelError("the model's input is not known: pass its shape, such as (3, 32, 32)")
-    from ampere.inputs import Inputs
-    return read_layers(model, Inputs((spec,)), batch_size=batch_size, optimizer=optimizer)
+    return read_layers(model, inputs, batch_size=batch_size, optimizer=optimizer, loss=loss)
 
 
-def as_input(input: InputSpec | str | int | Sequence[int] | torch.Tensor) -> InputSpec:
-    """An input as text, as a shape without the batch, or as an example batch."""
-    if isinstance(input, InputSpec):
+def as_inputs(input: Input) -> Inputs:
+    """What a sample is, from a text, from shapes without the batch or from an example batch.
+
+    Args:
+        input: `Inputs`, a text (`"3x32x32, mask=16:bool"`), one input, several in a sequence, a
+            dict of those that go by keyword, or a pair of a sequence and a dict. An input is a
+            shape, a text, an `InputSpec` or an example tensor with the batch first, of which floats
+            count as float32 and integers as int64 ids below the largest of them.
+    """
+    if isinstance(input, Inputs):
         return input
     if isinstance(input, str):
-        return parse_input(input)
-    if isinstance(input, torch.Tensor):
-        if input.is_floating_point():
-            return InputSpec(tuple(input.shape[1:]))
-        return InputSpec(tuple(input.shape[1:]), "int64", int(input.max()) + 1)
-    if isinstance(input, int):
-        return InputSpec((input,))
-    return InputSpec(tuple(int(size) for size in input))
+        return parse_inputs(input)
+    positional: Any = input
+    named: Mapping[str, Any] = {}
+    if isinstance(input, Mapping):
+        positional, named = (), input
+    elif isinstance(input, tuple) and len(input) == 2 and isinstance(input[1], Mapping):
+        positional, named = input
+    if _is_shape(positional) or isinstance(positional, str) or not isinstance(positional, Sequence):
+        positional = (positional,)
+    examples = [x for x in (*positional, *named.values()) if isinstance(x, torch.Tensor)]
+    batches = sorted({len(x) for x in examples if x.dim()})
+    if len(batches) > 1:
+        raise ModelError(
+            f"the example inputs hold {' and '.join(map(str, batches))} samples:"
+            " each needs the batch first, and the same"
+        )
+    return Inputs(
+        tuple(_as_spec(x) for x in positional),
+        tuple((name, _as_spec(x)) for name, x in named.items()),
+    )
+
+
+def _is_shape(thing: Any) -> bool:
+    return isinstance(thing, Sequence) and bool(thing) and all(_is_size(size) for size in thing)
+
+
+def _is_size(thing: Any) -> bool:
+    return isinstance(thing, Integral) and not isinstance(thing, bool)
+
+
+def _as_spec(part: Any) -> InputSpec:
+    if isinstance(part, InputSpec):
+        return part
+    if isinstance(part, str):
+        return InputSpec.parse(part)
+    if isinstance(part, torch.Tensor):
+        return _spec_of_example(part)
+    if _is_size(part) or _is_shape(part):
+        return InputSpec((int(part),) if _is_size(part) else tuple(int(size) for size in part))
+    raise ModelError(
+        f"an input is a shape, a text or an example tensor, not {in_words(part)}:"
+        " pass e.g. (3, 32, 32)"
+    )
+
+
+def _spec_of_example(example: torch.Tensor) -> InputSpec:
+    shape, dtype = tuple(example.shape), str(example.dtype).rpartition(".")[2]
+    if len(shape) < 2 or not example.numel():
+        raise ModelError(
+            f"an example input of shape {shape} holds no sample with a size: put the batch first,"
+            " and at least one size behind it"
+        )
+    if example.is_floating_point():  # whatever its precision: mixed precision is the device's
+        return InputSpec(shape[1:])
+    if example.dtype is torch.bool:
+        return InputSpec(shape[1:], "bool")
+    if example.is_complex():
+        raise ModelError(f"an example input is {dtype}: use real numbers, ids or booleans")
+    if example.is_meta:
+        return InputSpec(shape[1:], "int64")
+    if int(example.min()) < 0:
+        raise ModelError("an example input has ids below 0: pass ids from 0 on")
+    return InputSpec(shape[1:], "int64", int(example.max()) + 1)
 
 
 def plan_variants(layers: Sequence[Layer]) -> Plan:
@@ -85,5 +170,6 @@ def check_layers(batch_size: int = 10) -> tuple[tuple[Layer, Layer], Layer, Laye
         nn.Flatten(),
         nn.Linear(16, 10),
     )
-    first, stacked, other, last = read_layers(model, InputSpec((3, 32, 32)), batch_size=batch_size)
+    inputs = Inputs((InputSpec((3, 32, 32)),))
+    first, stacked, other, last = read_layers(model, inputs, batch_size=batch_size)
     return (first, last), stacked, other

@@ -18,7 +18,8 @@ def build(layers: Sequence[Layer]) -> nn.Module:
     """A network of these layers, wired as they say; as PyTorch would have it where it is a chain."""
     pieces = [build_layer(layer) for layer in layers]
     if any(layer.reads for layer in layers):
-        return Network(pieces, [layer.reads for layer in layers])
+        outputs = [len(structure_of(layer).outputs) for layer in layers]
+        return Network(pieces, [layer.reads for layer in layers], outputs)
     return pieces[0] if len(pieces) == 1 else nn.Sequential(*pieces)
 
 
@@ -34,25 +35,44 @@ def build_layer(layer: Layer) -> nn.Module:
 
 
 class Network(nn.Module):
-    """Layers that are no chain: each reads what others, or the model's inputs, deliver."""
+    """Layers that are no chain: each reads what others, or the model's inputs, deliver.
+
+    What no layer reads is `dangling`: it is returned behind the result, for a gradient of its own.
+    """
 
     def __init__(
-        self, pieces: Sequence[nn.Module], reads: Sequence[tuple[tuple[int, int], ...]]
-    ) -> None:
+        self, pieces: Sequence[nn.Module], reads: Sequence[tuple[tuple[int, int], ...]],
+        outputs: Sequence[int],
+    ) -> None:  # fmt: skip
         super().__init__()
         self.pieces = nn.ModuleList(pieces)
-        self._reads = [
-            each or ((i - 1, 0),) for i, each in enumerate(reads)
-        ]  # a layer of a chain reads the one before
+        self._reads = [each or ((i - 1, 0),) for i, each in enumerate(reads)]
+        read = {source for each in self._reads for source in each}
+        delivered = [(i, n) for i, count in enumerate(outputs[:-1]) for n in range(count)]
+        self.dangling = [source for source in delivered if source not in read]
 
     def forward(self, *inputs: torch.Tensor) -> Any:
         """Run the layers in order."""
         results: dict[int, Any] = {-1: inputs}
+        result: Any = None
         for i, (piece, reads) in enumerate(zip(self.pieces, self._reads, strict=True)):
-            given = [results[layer][output] for layer, output in reads]
-            result = piece(*given)
+            result = piece(*(results[layer][output] for layer, output in reads))
             results[i] = result if isinstance(result, tuple) else (result,)
-        return result
+        if not self.dangling:
+            return result
+        return result, tuple(results[layer][output] for layer, output in self.dangling)
+
+
+def network_inputs(layers: Sequence[Layer], device: str = "cpu") -> tuple[torch.Tensor, ...]:
+    """A batch of random data for each input of a network."""
+    if not any(layer.reads for layer in layers):
+        return example_inputs(layers[0], device)
+    found: dict[int, torch.Tensor] = {}
+    for layer in layers:
+        for (source, number), x in zip(layer.reads, example_inputs(layer, device), strict=True):
+            if source < 0:
+                found.setdefault(number, x)
+    return tuple(found[number] for number in sorted(found))
 
 
 def structure_of(layer: Layer) -> Structure:

@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ampere.frameworks.torch.building import build_layer, example_inputs, is_module, structure_of
+from ampere.frameworks.torch.quick import QuickNorms, quick
 from ampere.frameworks.torch.tracing import tensors_in
 from ampere.layers import Features, Layer, Widths, shape_at
 
@@ -50,7 +51,7 @@ def backward(result: Any) -> None:
 
 
 def runs_resized(layer: Layer) -> bool:
-    """Whether a layer runs at smaller and larger widths, and delivers what it should."""
+    """Whether a layer runs at other widths, and delivers what it should there."""
     calls = structure_of(layer).calls
     if all(is_module(call) for call in calls):  # their sizes follow from rules, not from asking
         return True
@@ -60,20 +61,24 @@ def runs_resized(layer: Layer) -> bool:
 @lru_cache(maxsize=4096)
 def _runs_resized(layer: Layer) -> bool:
     structure = structure_of(layer)
-    steps = structure.multiples
-    wider = {name: width + steps[name] for name, width in layer.widths.items()}
-    narrower = {name: max(steps[name], w - steps[name]) for name, w in layer.widths.items()}
-    return all(_runs(replace(layer, widths=Widths(widths))) for widths in (wider, narrower))
+    other = {
+        name: width - step if width > step else width + step
+        for name, width in layer.widths.items()
+        for step in (structure.multiples[name],)
+    }
+    return _runs(replace(layer, widths=Widths(other)))
 
 
 def _runs(layer: Layer) -> bool:
     structure = structure_of(layer)
     batch = int(layer.kind.attributes["batch"])
     try:
-        with torch.device("meta"), torch.no_grad():
-            result = build_layer(layer).train()(*example_inputs(layer, "meta"))
+        with torch.device("meta"):
+            module = build_layer(layer).train()
+        with torch.no_grad(), QuickNorms():
+            result = module(*example_inputs(layer, "meta"))
         made = [tuple(tensor.shape) for _, tensor in tensors_in(result)]
-        shapes = [shape_at(shape, layer.widths) for shape in structure.outputs]
+        shapes = [shape_at(port.shape, layer.widths) for port in structure.outputs]
     except Exception:  # whatever torch or a size objects to
         return False
     return len(made) == len(shapes) and all(
@@ -91,7 +96,7 @@ class _BytesWritten(torch.overrides.TorchFunctionMode):
         self.alive: list[torch.Tensor] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
+        result = quick(func, args)(*args, **(kwargs or {}))
         if isinstance(result, torch.Tensor):
             storage = result.untyped_storage()._cdata  # views share it, and write nothing
             if storage not in self.seen and not isinstance(result, nn.Parameter):

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import isclose, prod
 from typing import Any
 
-from ampere.frameworks.torch.channels import Dim, Dims, Power, Scaled, free, new, scale
+from ampere.frameworks.torch.channels import Dim, Dims, Power, Scaled, free, new, same, scale
 from ampere.frameworks.torch.tracing import TracedCall
 
 # A proposal gets the call, the dimensions of its tensor inputs, and those of the tensors that the
@@ -176,12 +176,12 @@ def _weights(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Templa
     for dim in weight[:2]:
         if isinstance(dim, Scaled):
             dim.root.named = True
+    transposed = "transpose" in call.op
+    if len(inputs) > 2 and not transposed:  # the meta device does not look at the bias
+        same(weight[0], inputs[2][0])
     if "conv" not in call.op or not isinstance(x[1], Scaled) or not free(x[1]):
         return call.args, call.kwargs
-    transposed = "transpose" in call.op
-    at = 7 if transposed else 6
-    if transposed and len(call.args) > 6:
-        at = 6
+    at = 6
     if call.kwargs.get("groups") == x[1].size:
         return call.args, {**call.kwargs, "groups": x[1]}
     if len(call.args) > at and call.args[at] == x[1].size:
@@ -190,25 +190,28 @@ def _weights(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Templa
 
 
 def _product(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Template:
-    """A matrix product: both sides of a matrix that a module holds are channels of a layer."""
+    """A matrix product: both sides of a matrix that a module holds are channels of a layer.
+
+    Except where it becomes much narrower: the rank of an adapter is a choice of its own.
+    """
     for dims in inputs:
-        for dim in dims[-2:]:
-            if isinstance(dim, Scaled):
+        sides = [dim for dim in dims[-2:] if isinstance(dim, Scaled)]
+        if len(sides) == 2 and 2 * min(d.size for d in sides) >= max(d.size for d in sides):
+            for dim in sides:
                 dim.root.named = True
     return call.args, call.kwargs
 
 
 def _scaling(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Template:
-    """A factor d^-½ or √d follows the size d, here or in the product that is scaled."""
-    sizes = [dim for dims in (*inputs, *behind) for dim in dims if free(dim)]
+    """A factor d^-½ or √d follows the size d: the last one here, or in the product it scales."""
+    sizes = [dims[-1] for dims in (*inputs[:1], *behind) if len(dims) > 2 and free(dims[-1])]
 
     def follow(number: Any) -> Any:
-        if not isinstance(number, float) or number == 1.0:
-            return number
-        for exponent in (-0.5, 0.5, -0.25, 0.25):
-            for dim in sizes:
-                if isinstance(dim, Scaled) and isclose(number, dim.size**exponent, rel_tol=1e-6):
-                    return Power(dim, exponent)
+        for dim in sizes:
+            for exponent in (-0.5, 0.5):
+                if isinstance(number, float) and isinstance(dim, Scaled) and dim.size > 1:
+                    if isclose(number, dim.size**exponent, rel_tol=1e-6):
+                        return Power(dim, exponent)
         return number
 
     return tuple(map(follow, call.args)), {k: follow(v) for k, v in call.kwargs.items()}

@@ -1,4 +1,4 @@
-"""Load the model that a text names: one of the zoo, or what a factory in the user's code builds."""
+"""Load what a text names: a model of the zoo or of the user's code, or the user's own loss."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from torch import nn
 
 from ampere import zoo
 from ampere.errors import AmpereError, ModelError
-from ampere.inputs import InputSpec, parse_input
+from ampere.inputs import Inputs, InputSpec, parse_inputs
 
 _PATTERN = re.compile(r"(?P<source>.+?):(?P<name>[^\W\d]\w*)(?P<arguments>\(.*\))?", re.DOTALL)
 _FORMS = "write zoo:lenet5, path/file.py:factory or package.module:factory(width=32)"
 
 
-def load_model(spec: str, input: InputSpec | None = None) -> tuple[nn.Module, InputSpec]:
+def load_model(spec: str, input: Inputs | None = None) -> tuple[nn.Module, Inputs]:
     """Build the model that a text names, and say what it is fed.
 
     Args:
         spec: `zoo:cnn5(channels=[16, 32, 64, 64])`, `path/file.py:factory(width=32)` or
             `package.module:factory`; the factory is a function, an `nn.Module` class or a model.
-        input: What the model is fed; by default the zoo's input or the factory's `input` attribute.
+        input: What the model is fed; by default the zoo's input or the factory's `input` attribute,
+            which may be a text.
 
     Raises:
         ModelError: The text is malformed, or what it names cannot be found or built.
@@ -46,19 +47,45 @@ def load_model(spec: str, input: InputSpec | None = None) -> tuple[nn.Module, In
     if source == "zoo":
         family = zoo.family(name)
         return _build(family.build, arguments, f"zoo:{name}", ()), input or family.input
-    # A path is known by its ending or its separators; anything else must be a module.
-    path = Path(source).expanduser().resolve() if re.search(r"\.py$|[/\\]", source) else None
-    homes = (Path.cwd(),) if path is None else (path.parent, Path.cwd())
-    with _importable(homes):
-        module = _import_module(source, homes) if path is None else _import_file(path, homes)
-        factory = _factory(module, name, source)
-        own = getattr(factory, "input", None)
-        input = input or (parse_input(own) if isinstance(own, str) else own)
-        if not isinstance(input, InputSpec):
+    with _imported(source) as (module, homes):
+        factory = _named(module, name, source, "model")
+        input = input or _own_input(factory)
+        if input is None:
             raise ModelError(
                 f"{source}:{name} does not say its input: pass --input, e.g. --input 3x32x32"
             )
         return _build(factory, arguments, f"{source}:{name}", homes), input
+
+
+def load_loss(spec: str) -> Callable[[Any], Any]:
+    """The user's loss: `path/file.py:loss` or `package.module:loss`, a function of one argument.
+
+    Raises:
+        ModelError: The text is malformed, or what it names cannot be found or called so.
+    """
+    if not names_loss(spec):
+        raise ModelError(f"{spec!r} names no loss: write path/file.py:loss or package.module:loss")
+    source, _, name = spec.strip().rpartition(":")
+    with _imported(source) as (module, _):
+        loss: Callable[[Any], Any] = _named(module, name, source, "loss")
+    _check_arguments(loss, f"{source}:{name} is called with what the model returns", None)
+    return loss
+
+
+def names_loss(spec: str) -> bool:
+    """Whether a text has the form that `load_loss` reads: that of a model, without arguments."""
+    match = _PATTERN.fullmatch(spec.strip())
+    return match is not None and match["arguments"] is None
+
+
+def _own_input(factory: Any) -> Inputs | None:
+    """What a factory says of itself; a model may call something else of its own `input`."""
+    own = getattr(factory, "input", None)
+    if isinstance(own, str):
+        return parse_inputs(own)
+    if isinstance(own, InputSpec):
+        return Inputs((own,))
+    return own if isinstance(own, Inputs) else None
 
 
 def _arguments(text: str, spec: str) -> dict[str, Any]:
@@ -80,13 +107,25 @@ def _arguments(text: str, spec: str) -> dict[str, Any]:
     return arguments
 
 
+def homes_of(source: str) -> tuple[Path, ...]:
+    """Where the code that a source names lies, and may import from."""
+    path = _path(source)
+    return (Path.cwd(),) if path is None else (path.parent, Path.cwd())
+
+
+def _path(source: str) -> Path | None:
+    """A path is known by its ending or its separators; anything else must be a module."""
+    return Path(source).expanduser().resolve() if re.search(r"\.py$|[/\\]", source) else None
+
+
 @contextmanager
-def _importable(homes: tuple[Path, ...]) -> Iterator[None]:
-    """Let the user's code import what lies beside it, as if it were run by itself."""
+def _imported(source: str) -> Iterator[tuple[ModuleType, tuple[Path, ...]]]:
+    """The user's code, able to import what lies beside it, as if it were run by itself."""
+    path, homes = _path(source), homes_of(source)
     entries = [str(home) for home in homes]
     sys.path[:0] = entries
     try:
-        yield
+        yield (_import_module(source, homes) if path is None else _import_file(path, homes)), homes
     finally:
         for entry in entries:  # only ours: the user's code may have added its own
             with suppress(ValueError):
@@ -111,14 +150,14 @@ def _import_file(path: Path, homes: tuple[Path, ...]) -> ModuleType:
         exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise _raised(str(path), error, homes) from error
+        raise raised(str(path), error, homes) from error
     return module
 
 
 def _import_module(source: str, homes: tuple[Path, ...]) -> ModuleType:
     """Import a module by its dotted name."""
     if not all(part.isidentifier() for part in source.split(".")):
-        raise ModelError(f"{source!r} is neither a .py file nor a module: {_FORMS}")
+        raise ModelError(f"{source!r} is neither a .py file nor a module: check its spelling")
     importlib.invalidate_caches()
     try:
         return importlib.import_module(source)
@@ -126,15 +165,15 @@ def _import_module(source: str, homes: tuple[Path, ...]) -> ModuleType:
         if isinstance(error, ModuleNotFoundError) and f"{source}.".startswith(f"{error.name}."):
             raise ModelError(
                 f"no module {error.name!r} here or installed: "
-                "run from the directory that holds it, or write path/file.py:factory"
+                "run from the directory that holds it, or write its path, path/file.py"
             ) from None
-        raise _raised(source, error, homes) from error
+        raise raised(source, error, homes) from error
 
 
-def _factory(module: ModuleType, name: str, source: str) -> Any:
-    """What a module calls by this name, if it can be or make a model."""
+def _named(module: ModuleType, name: str, source: str, makes: str) -> Any:
+    """What a module calls by this name, if it can be called or is a model."""
 
-    def makes_models(thing: Any) -> bool:
+    def may_be_meant(thing: Any) -> bool:
         return isinstance(thing, nn.Module) or (
             (
                 inspect.isfunction(thing)
@@ -143,14 +182,16 @@ def _factory(module: ModuleType, name: str, source: str) -> Any:
             and thing.__module__.startswith(module.__name__)  # not what it only imports
         )
 
-    factory = getattr(module, name, None)
-    if callable(factory):
-        return factory
-    found = [key for key, thing in vars(module).items() if key[0] != "_" and makes_models(thing)]
-    others = f"it has {', '.join(found[:8])}" if found else "define a function that returns a model"
-    if factory is None:
+    thing = getattr(module, name, None)
+    if callable(thing):
+        return thing
+    found = [key for key, each in vars(module).items() if key[0] != "_" and may_be_meant(each)]
+    others = (
+        f"it has {', '.join(found[:8])}" if found else f"define a function that returns a {makes}"
+    )
+    if thing is None:
         raise ModelError(f"{source} has no {name!r}; {others}")
-    raise ModelError(f"{source}:{name} is {_a(factory)}, which makes no model; {others}")
+    raise ModelError(f"{source}:{name} is {in_words(thing)}, which makes no {makes}; {others}")
 
 
 def _build(
@@ -161,31 +202,31 @@ def _build(
         if arguments:
             raise ModelError(f"{label} is a model already: leave its arguments out")
         return factory
-    _check_arguments(factory, arguments, label)
+    _check_arguments(factory, label, **arguments)
     try:
         model = factory(**arguments)
     except AmpereError:
         raise
     except (Exception, SystemExit) as error:
-        raise _raised(label, error, homes) from error
+        raise raised(label, error, homes) from error
     if not isinstance(model, nn.Module):
-        raise ModelError(f"{label} returned {_a(model)}; it must return an nn.Module")
+        raise ModelError(f"{label} returned {in_words(model)}; it must return an nn.Module")
     return model
 
 
-def _check_arguments(factory: Callable[..., Any], arguments: dict[str, Any], label: str) -> None:
+def _check_arguments(code: Callable[..., Any], label: str, /, *given: Any, **named: Any) -> None:
     try:
-        signature = inspect.signature(factory)
+        signature = inspect.signature(code)
     except (TypeError, ValueError):  # some builtins have none: calling it will tell
         return
     try:
-        signature.bind(**arguments)
+        signature.bind(*given, **named)
     except TypeError as error:
         takes = ", ".join(map(str, signature.parameters.values())) or "no arguments"
         raise ModelError(f"{label}: {error}; it takes {_line(takes)}") from None
 
 
-def _raised(what: str, error: BaseException, homes: tuple[Path, ...]) -> ModelError:
+def raised(what: str, error: BaseException, homes: tuple[Path, ...]) -> ModelError:
     """One line on an error of the user's code, with the last place in it that was reached."""
     if isinstance(error, SyntaxError) and error.filename:
         where, message = f"{error.filename}:{error.lineno}", error.msg
@@ -206,7 +247,7 @@ def _line(text: str) -> str:
     return textwrap.shorten(text, 200, placeholder=" ...") or "no message"
 
 
-def _a(thing: Any) -> str:
+def in_words(thing: Any) -> str:
     """How to speak of a thing: `None`, `the class Net`, `an object of type int`."""
     if thing is None:
         return "None"

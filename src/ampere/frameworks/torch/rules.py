@@ -13,6 +13,7 @@ from ampere.frameworks.torch.channels import (
     Dims,
     Path,
     Scaled,
+    free,
     must_divide,
     new,
     pin,
@@ -48,7 +49,9 @@ def _conv(call: TracedCall, inputs: list[Dims], shape: tuple[int, ...], sizes: A
 
 def _linear(call: TracedCall, inputs: list[Dims], shape: Any, sizes: Any) -> Dims:
     (x,) = inputs
-    out = new(shape[-1])
+    # Along positions, as in an MLP-Mixer, sizes do not belong to the channels.
+    along_positions = isinstance(x[-1], int) and any(free(dim) for dim in x[:-1])
+    out = shape[-1] if along_positions else new(shape[-1])
     sizes.update(in_features=x[-1], out_features=out)
     return (*x[:-1], out)
 

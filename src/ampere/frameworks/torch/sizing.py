@@ -139,7 +139,7 @@ class _Question:
         return repr(tree)
 
     def ask(self) -> _Answer:
-        """Enlarge each set alone, else with another of its size, else with all the others."""
+        """Enlarge each set alone, else with another (of its size, if it can be), else with all."""
         left = list(range(len(self.roots)))
         groups: list[tuple[tuple[int, ...], int]] = []
         outputs: dict[Path, list[int | tuple[int, Fraction]]] = {
@@ -148,8 +148,8 @@ class _Question:
         while left:
             first, *others = left
             size = self.roots[first].size
-            alike = [(first, o) for o in others if self.roots[o].size == size]
-            trials = [(first,), *alike, *([tuple(left)] if len(left) > 2 or others else [])]
+            others.sort(key=lambda other: self.roots[other].size != size)
+            trials = [(first,), *((first, other) for other in others), tuple(left)]
             for group in dict.fromkeys(trials):
                 found = self._enlarge(group)
                 if found is not None:

@@ -8,6 +8,7 @@ are kinds of their own, profiled like any other.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
@@ -30,12 +31,15 @@ from ampere.layers import (
     shape_at,
 )
 
+CLASSES = 10
 PROBE = 97  # a prime: whatever is a multiple of it came from the width
 
 
 def first_for(first: LayerKind, target: Shape, input_grad: bool) -> LayerKind:
     """FIRST at an input for which it delivers `target`, frozen where no gradient flows back."""
     structure = _structure(first)
+    if not structure.chains:
+        raise ModelError(f"{first.name} takes or delivers several tensors")
     have = [size if isinstance(size, int) else None for size in structure.output]
     extra: tuple[Call, ...] = ()
     if len(have) > len(target) == 1:  # the hidden layer takes a flat vector
@@ -59,7 +63,7 @@ def first_for(first: LayerKind, target: Shape, input_grad: bool) -> LayerKind:
         widths = [size for size in structure.output if isinstance(size, Size)]
         calls = (*found.calls, *extra)
         found = replace(
-            found, calls=calls, outputs=((widths[0],),), result={"value": len(calls)}
+            found, calls=calls, outputs=(Port((widths[0],)),), result={"value": len(calls)}
         )
     trains = any(not call.frozen for call in found.calls if holds_parameters(call))
     if trains and not input_grad:
@@ -72,7 +76,53 @@ def first_for(first: LayerKind, target: Shape, input_grad: bool) -> LayerKind:
 
 
 def last_for(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
-    """LAST for an input of shape `source`: its first module takes what flattening leaves."""
+    """LAST for an input of shape `source`, or a plain head where it cannot take such an input."""
+    structure = _structure(last)
+    if structure.chains:
+        with suppress(ModelError, RuntimeError, ValueError, IndexError, StopIteration):
+            return _fitted(last, source, input_grad)
+    return _plain_head(last, source, input_grad)
+
+
+def _plain_head(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
+    """The mean over all positions, and a linear layer."""
+    widths = [i for i, size in enumerate(source) if isinstance(size, Size)] or [len(source) - 1]
+    axes = [i + 1 for i in range(len(source)) if i != widths[0]]
+    shape: Shape = tuple(
+        Size("in") if isinstance(size, Size) and i == widths[0] else size
+        for i, size in enumerate(source)
+    )
+    if any(isinstance(size, Size) for i, size in enumerate(shape) if i != widths[0]):
+        raise ModelError(f"no head takes {_text(source)}: two of its sizes vary")
+    size = shape[widths[0]]
+    entering = {"size": str(size)} if isinstance(size, Size) else size
+    calls: tuple[Call, ...] = (
+        Call("torch.mean", {}, ({"value": 0},), {"dim": axes}),
+        Call(
+            "Linear",
+            {"in_features": entering, "out_features": CLASSES, "bias": True},
+            ({"value": 1},),
+        ),
+    )
+    if not axes:
+        calls = (replace(calls[1], inputs=({"value": 0},)),)
+    structure = Structure(
+        inputs=(Port(shape, grad=input_grad),),
+        outputs=(Port((CLASSES,)),),
+        calls=calls,
+        result={"value": len(calls)},
+        multiples={"in": 1} if isinstance(size, Size) else {},
+    )
+    return _same_settings(structure, replace(last, attributes=_plain_loss(last)))
+
+
+def _plain_loss(last: LayerKind) -> dict[str, object]:
+    """The user's own loss may not take what the plain head returns."""
+    return {key: value for key, value in last.attributes.items() if key != "loss"}
+
+
+def _fitted(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
+    """LAST with its first module taking what flattening leaves."""
     structure = _structure(last)
     calls = structure.calls
     if len(source) > len(structure.input):
@@ -155,7 +205,7 @@ def _resized_input(
     output = tuple(
         mine if size is None else size for mine, size in zip(structure.output, want, strict=True)
     )
-    return replace(with_input(structure, tuple(shape)), outputs=(output,))
+    return replace(with_input(structure, tuple(shape)), outputs=(Port(output),))
 
 
 def with_input(structure: Structure, shape: Shape) -> Structure:

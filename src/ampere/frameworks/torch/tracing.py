@@ -19,6 +19,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from ampere.errors import ModelError
+from ampere.frameworks.torch.quick import quick, run_quickly
 from ampere.inputs import Inputs, InputSpec
 
 # Standard modules with children of their own that are still one call.
@@ -150,7 +151,7 @@ class _Recorder(TorchFunctionMode):
         entering = [tensor for _, tensor in tensors_in((args, kwargs))]
         versions = [tensor._version for tensor in entering]
         detached = not torch.is_grad_enabled() and not self.custom
-        result = run(*args, **kwargs)
+        result = quick(run, args)(*args, **kwargs)
         written = [t for t, v in zip(entering, versions, strict=True) if t._version != v]
         made = result
         if result is None and written:  # x[:, 0] = 0 is a call too
@@ -259,8 +260,8 @@ def _whole_modules(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
                 recorder.inside += 1  # what happens in a standard module is not recorded
                 try:
                     with torch._C.DisableTorchFunction():
-                        name = type(_module).__name__
-                        return recorder.record(name, _original, args, kwargs, _module)
+                        run = run_quickly(_module, _original)
+                        return recorder.record(type(_module).__name__, run, args, kwargs, _module)
                 finally:
                     recorder.inside -= 1
             except Exception:

@@ -6,20 +6,28 @@ step, and no figure of ampere includes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional
 
-from ampere.devices.device import Settings, Workload
+from ampere.devices.device import ModelSpec, Settings, Workload
 from ampere.errors import DeviceError, ModelError
-from ampere.frameworks.torch.building import build, example_inputs, structure_of, works_in_place
+from ampere.frameworks.torch.building import (
+    Network,
+    build,
+    is_shared,
+    network_inputs,
+    structure_of,
+    works_in_place,
+)
 from ampere.frameworks.torch.loading import load_model
-from ampere.frameworks.torch.tracing import synthetic_input
-from ampere.inputs import parse_input
+from ampere.frameworks.torch.losses import make_loss, tensors_in
+from ampere.frameworks.torch.tracing import synthetic_inputs
+from ampere.inputs import parse_inputs
+from ampere.layers import Role
 
 OPTIMIZERS: Mapping[str, Callable[[Any], torch.optim.Optimizer]] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=1e-3),
@@ -53,75 +61,101 @@ def synchronise(settings: Settings) -> None:
 
 
 def make_optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer | None:
-    """The optimiser over what is not frozen; None where everything is."""
+    """The optimiser over what is neither frozen nor another layer's; None where nothing is."""
     if name not in OPTIMIZERS:
         raise ModelError(f"unknown optimizer {name!r}: use one of {', '.join(OPTIMIZERS)}")
-    parameters = [p for p in model.parameters() if p.requires_grad]
+    parameters = [p for p in model.parameters() if p.requires_grad and not is_shared(p)]
     return OPTIMIZERS[name](parameters) if parameters else None
 
 
-def default_loss(output: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Cross-entropy over the last dimension of scores, squared error for single numbers."""
-    if output.dim() < 2 or output.shape[-1] == 1:
-        target = torch.zeros_like(output)
-        return lambda result: functional.mse_loss(result, target)
-    if output.dim() == 4:  # a class for each pixel
-        labels = torch.randint(output.shape[1], output[:, 0].shape, device=output.device)
-        return lambda result: functional.cross_entropy(result, labels)
-    classes = output.shape[-1]
-    labels = torch.randint(classes, (output.numel() // classes,), device=output.device)
-    return lambda result: functional.cross_entropy(result.reshape(-1, classes), labels)
-
-
-def first_tensor(result: Any) -> torch.Tensor:
-    """The tensor that the loss is taken of: the first one of a tuple or dict."""
-    while not isinstance(result, torch.Tensor):
-        result = next(iter(result.values() if isinstance(result, dict) else result))
-    return result
-
-
 class Trainer:
-    """A network with its data, loss and optimiser, ready to run steps."""
+    """A network with its data, loss and optimiser, ready to run steps.
+
+    Args:
+        model: The network.
+        inputs: What it is called with; an input that requires a gradient gets one.
+        optimizer: One of `OPTIMIZERS`.
+        settings: How it runs.
+        loss: A loss by name. Without one, as in a network that ends before the model does, the
+            backward pass starts from random gradients of what comes out; so it does for what no
+            layer of a network reads.
+        copies: Whether the network may work in place on what it is given.
+    """
 
     def __init__(
         self,
         model: nn.Module,
-        x: torch.Tensor,
+        inputs: tuple[Sequence[torch.Tensor], Mapping[str, torch.Tensor]],
         optimizer: str,
         settings: Settings,
+        *,
+        loss: str | None = "auto",
         copies: bool = False,
     ):
         self.settings = settings
         self.model = model.to(settings.accelerator).train()
-        self.x = x.to(settings.accelerator)
-        self.copies = x.requires_grad and copies  # a leaf must not be worked on in place
-        if x.requires_grad:
-            self.x = self.x.detach().requires_grad_(True)
+        args, kwargs = inputs
+        self.args = [self._placed(x) for x in args]
+        self.kwargs = {name: self._placed(x) for name, x in kwargs.items()}
+        self.copies = copies and any(x.requires_grad for x in self.args)
+        self.dangles = isinstance(model, Network) and bool(model.dangling)
         self.optimizer = make_optimizer(optimizer, self.model)
-        with torch.no_grad():
-            self.loss = default_loss(first_tensor(self.model(self.x)).detach())
+        entering = [*self.args, *self.kwargs.values()]
+        # Whatever collects a gradient that the optimiser does not clear.
+        self.leaves = [leaf for leaf in entering if leaf.requires_grad]
+        self.leaves += [p for p in self.model.parameters() if is_shared(p)]
+        with torch.enable_grad(), self._autocast():
+            output = self._run()
+            result = output[0] if self.dangles else output
+            self.loss = None if loss is None else make_loss(loss, result)
+            ends = self._ends(output)
+        self.trains = any(end.requires_grad for end in ends)
+        # As small as those of a mean, or the weights would run away; a loss needs none.
+        self.gradients = [
+            None if self.loss is not None and i == 0 else torch.randn_like(end) / end.numel()
+            for i, end in enumerate(ends)
+        ]
         if settings.compile:
             self.model = torch.compile(self.model)  # type: ignore[assignment]
+
+    def _placed(self, x: torch.Tensor) -> torch.Tensor:
+        return x.detach().to(self.settings.accelerator).requires_grad_(x.requires_grad)
 
     def _autocast(self) -> Any:
         if not self.settings.amp:
             return nullcontext()
         return torch.autocast(self.settings.accelerator, dtype=torch.bfloat16)
 
-    def forward(self) -> torch.Tensor:
-        """Forward pass and loss."""
+    def _run(self) -> Any:
+        args = self.args
+        if self.copies:  # a leaf must not be worked on in place
+            args = [x.clone() if x.requires_grad else x for x in args]
+        return self.model(*args, **self.kwargs)
+
+    def _ends(self, output: Any) -> Sequence[torch.Tensor]:
+        result, rest = output if self.dangles else (output, ())
+        ends = tensors_in((result, rest))
+        if self.loss is not None:
+            ends = [self.loss(result), *tensors_in(rest)]
+        return [end for i, end in enumerate(ends) if end.requires_grad or (self.loss and i == 0)]
+
+    def forward(self) -> Sequence[torch.Tensor]:
+        """Forward pass and loss; returns what the backward pass starts from."""
         with self._autocast():
-            x = self.x.clone() if self.copies else self.x
-            return self.loss(first_tensor(self.model(x)))
+            return self._ends(self._run())
+
+    def backward(self, ends: Sequence[torch.Tensor], again: bool = False) -> None:
+        """Backward pass, unless everything is frozen."""
+        if self.trains:
+            torch.autograd.backward(ends, self.gradients, retain_graph=again)
 
     def step(self) -> None:
         """One whole training step."""
         if self.optimizer is not None:
             self.optimizer.zero_grad(set_to_none=True)
-        self.x.grad = None
-        loss = self.forward()
-        if loss.requires_grad:
-            loss.backward()  # type: ignore[no-untyped-call]
+        for leaf in self.leaves:
+            leaf.grad = None
+        self.backward(self.forward())
         if self.optimizer is not None:
             self.optimizer.step()
 
@@ -131,11 +165,9 @@ class Trainer:
             return self.step
         if name == "forward":
             return self.forward
-        loss = self.forward()
         if name == "backward":
-            if not loss.requires_grad:
-                return lambda: None
-            return lambda: loss.backward(retain_graph=True)  # type: ignore[no-untyped-call]
+            ends = self.forward()
+            return lambda: self.backward(ends, again=True)
         self.step()
         optimizer = self.optimizer
         return (lambda: None) if optimizer is None else optimizer.step
@@ -144,18 +176,26 @@ class Trainer:
 def make_trainer(workload: Workload, settings: Settings) -> Trainer:
     """Build what a workload describes: a network of layers, a model by name, or the reference."""
     if workload.model is not None:
-        spec = workload.model
-        given = parse_input(spec.input) if spec.input else None
-        model, shape = load_model(spec.model, given)
-        return Trainer(model, synthetic_input(shape, spec.batch_size), spec.optimizer, settings)
+        return _model_trainer(workload.model, settings)
     if not workload.layers:
-        return Trainer(_reference(), torch.randn(8, 8, 16, 16), "sgd", settings)
-    entry = workload.layers[0]
-    structure = structure_of(entry)
-    (x,) = example_inputs(entry)
+        return Trainer(_reference(), ((torch.randn(8, 8, 16, 16),), {}), "sgd", settings)
+    entry, end = workload.layers[0], workload.layers[-1]
     optimizer = str(entry.kind.attributes["optimizer"])
-    in_place = any(works_in_place(call) for call in structure.calls)
-    return Trainer(build(workload.layers), x, optimizer, settings, copies=in_place)
+    loss = end.kind.attributes.get("loss", "auto") if end.kind.role is Role.LAST else None
+    in_place = any(works_in_place(call) for call in structure_of(entry).calls)
+    network = build(workload.layers)
+    args = network_inputs(workload.layers)
+    return Trainer(network, (args, {}), optimizer, settings, loss=loss, copies=in_place)
+
+
+def _model_trainer(spec: ModelSpec, settings: Settings) -> Trainer:
+    given = None if spec.input is None else parse_inputs(spec.input)
+    model, inputs = load_model(spec.model, given)
+    data = synthetic_inputs(inputs, spec.batch_size)
+    trainer = Trainer(model, data, spec.optimizer, settings, loss=spec.loss)
+    if not trainer.trains:
+        raise ModelError(f"nothing that {spec.model} returns has a gradient: there is no training")
+    return trainer
 
 
 def _reference() -> nn.Module:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import gcd
+from math import lcm
 from typing import Any
 
 import torch
@@ -18,9 +18,10 @@ from ampere.frameworks.torch.kinds import Setting, describe
 from ampere.frameworks.torch.sizing import Sizes
 from ampere.frameworks.torch.tracing import Trace, TracedCall, Value
 from ampere.inputs import Inputs
-from ampere.layers import Call, Json, Layer, Port, Role, Shape, Size, Structure, Widths
+from ampere.layers import Call, Json, Layer, Port, Role, Size, Structure, Widths
 
 Segment = list[TracedCall]
+NARROWEST = Fraction(1, 16)  # inner sizes down to this share of the width follow it
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Writer:
         scope = _Scope(naming.names, numbers, borders.entering)
         structure = Structure(
             inputs=tuple(self._port(value, group, scope) for value in borders.entering),
-            outputs=tuple(self._shape(value, scope)[0] for value in borders.leaving),
+            outputs=tuple(self._port(value, group, scope) for value in borders.leaving),
             calls=self._calls(group, scope),
             result=scope.result(borders.result),
             multiples=naming.multiples,
@@ -75,15 +76,10 @@ class Writer:
         self.held.update(fresh)
         return params
 
-    def _shape(self, value: Value, scope: _Scope) -> tuple[Shape, bool]:
-        """The shape without the batch, or the whole shape where the batch does not come first."""
-        dims = self.sizes.of(value)
-        whole = not dims or dims[0] != self.traced.batch
-        return tuple(scope.size(dim) for dim in (dims if whole else dims[1:])), whole
-
     def _port(self, value: Value, group: Segment, scope: _Scope) -> Port:
-        tensor = self.tensors[value]
-        shape, whole = self._shape(value, scope)
+        tensor, dims = self.tensors[value], self.sizes.of(value)
+        whole = not dims or dims[0] != self.traced.batch
+        shape = tuple(scope.size(dim) for dim in (dims if whole else dims[1:]))
         dtype = str(tensor.dtype).rpartition(".")[2]
         below = None
         if value in self.fed and dtype == "int64":
@@ -181,10 +177,12 @@ class _Naming:
             if root in names or base is None:
                 continue
             ratio = Fraction(root.size, widths[base])
-            names[root] = Size(base, ratio.numerator, ratio.denominator)
             # ratio · width must be a multiple of what the root must be a multiple of
-            step = (root.multiple / ratio).numerator
-            multiples[base] = multiples[base] * step // gcd(multiples[base], step)
+            step = lcm(multiples[base], (root.multiple / ratio).numerator)
+            if ratio < NARROWEST or 2 * step > widths[base]:
+                continue  # a rank, or a size that was rounded: it stays as it is
+            names[root] = Size(base, ratio.numerator, ratio.denominator)
+            multiples[base] = step
         return cls(names, widths, multiples)
 
 

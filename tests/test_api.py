@@ -1,0 +1,109 @@
+"""The verbs of ampere from Python: what a model is fed and trained with reaches the device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import ampere
+from ampere.devices.device import ModelSpec, Workload
+from ampere.errors import ModelError
+from ampere.fitting import Cost
+from ampere.layers import Features, Role
+from ampere.profiles import Training
+from fakes import FakeDevice
+
+HERE = Path(__file__).resolve()
+
+
+def own_loss(output: Tensor) -> Tensor:
+    return output.mean()
+
+
+class AnyDevice(FakeDevice):
+    """A fake that also runs models by name."""
+
+    def _once(self, workload: Workload) -> Cost:
+        return super()._once(workload) if workload.model is None else Cost(0.02, 0.0, 0.005, 0.0)
+
+
+@pytest.fixture
+def device() -> AnyDevice:
+    return AnyDevice(noise=0.01, features=lambda layer: Features(flops=1e3))
+
+
+@pytest.fixture
+def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(
+        "from torch import nn\n"
+        "def net(): return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))\n"
+    )
+    return "net.py:net"
+
+
+def net() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+
+
+def losses(device: FakeDevice) -> set[str]:
+    ends = [work.layers[-1].kind for work in device.seen if work.layers]
+    return {kind.attributes.get("loss", "auto") for kind in ends if kind.role is Role.LAST}
+
+
+@pytest.mark.parametrize("input", ["4", 4, (4,), torch.zeros(2, 4), {"input": (4,)}])
+def test_the_device_is_told_inputs_and_loss_of_a_model_by_name(
+    device: AnyDevice, named: str, input: Any
+) -> None:
+    ampere.measure(named, input, device=device, batch_size=3, optimizer="adam", loss=own_loss)
+    (spec,) = {work.model for work in device.seen if work.model}
+    text = "input=4" if isinstance(input, dict) else "4"
+    assert spec == ModelSpec(named, text, 3, "adam", f"{HERE}:own_loss")
+
+
+def test_a_profile_keeps_the_loss_and_answers_for_it(
+    device: AnyDevice, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    strategy = ampere.Strategy(max_points=3)
+    profile = ampere.profile(
+        net(), (4,), path="p.ampere", device=device, strategy=strategy, loss=own_loss
+    )
+    name = f"{HERE}:own_loss"
+    assert losses(device) == {name}
+    assert profile.training_settings() == Training(10, "sgd", name)
+    assert not profile.estimate(net(), (4,)).uncovered
+    assert not profile.estimate(net(), (4,), loss=own_loss).uncovered
+    (uncovered,) = profile.estimate(net(), (4,), loss="mse").uncovered
+    assert uncovered.kind.role is Role.LAST
+    ampere.profile(net(), (4,), path="p.ampere", device=device, strategy=strategy)
+    assert losses(device) == {name}  # goes on with its own
+    ampere.profile(net(), (4,), path="p.ampere", device=device, strategy=strategy, loss="auto")
+    assert losses(device) == {name, "auto"}
+
+
+def test_members_of_a_family_are_metered_with_the_loss_of_the_profile(
+    device: AnyDevice, named: str
+) -> None:
+    strategy = ampere.Strategy(max_points=3)
+    ampere.profile(named, 4, path="p.ampere", device=device, strategy=strategy, loss="mse")
+    found = ampere.evaluate(named, (4,), path="p.ampere", device=device, models=2)
+    assert len(found.results) == 2
+    assert losses(device) == {"mse"}
+
+
+def test_a_loss_that_cannot_be_is_refused_before_anything_is_metered(
+    device: AnyDevice, named: str
+) -> None:
+    wrong: list[Any] = ["magic", "absent.py:loss", lambda output: output.sum(), nn.MSELoss(), 3]
+    for loss in wrong:
+        with pytest.raises(ModelError) as caught:
+            ampere.profile(net(), 4, path="p.ampere", device=device, loss=loss)
+        assert "\n" not in str(caught.value)
+        with pytest.raises(ModelError):
+            ampere.measure(named, 4, device=device, loss=loss)
+    assert not device.seen and not Path("p.ampere").exists()
