@@ -8,6 +8,7 @@ adapters of low rank inside a body that is frozen.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import torch
@@ -330,8 +331,8 @@ class UNet(nn.Module):
         super().__init__()
         sizes = [width * 2**level for level in range(levels + 1)]
         self.inc = DoubleConv(3, width)
-        self.downs = nn.ModuleList([Down(a, b) for a, b in zip(sizes, sizes[1:], strict=False)])
-        self.ups = nn.ModuleList([Up(b, a) for a, b in zip(sizes, sizes[1:], strict=False)][::-1])
+        self.downs = nn.ModuleList([Down(a, b) for a, b in pairwise(sizes)])
+        self.ups = nn.ModuleList([Up(b, a) for a, b in pairwise(sizes)][::-1])
         self.outc = nn.Conv2d(width, classes, 1)
 
     def forward(self, x: Tensor) -> Tensor:

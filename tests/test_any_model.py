@@ -12,7 +12,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_models import REFERENCES, Reference, example
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -24,6 +23,7 @@ from ampere.frameworks.torch.tracing import synthetic_inputs, tensors_in, trace
 from ampere.inputs import Inputs, parse_inputs
 from ampere.layers import Layer, Role
 from ampere.resizing import choices, resample, resize
+from reference_models import REFERENCES, Reference, example
 
 BATCH = 4
 NAMES = sorted(REFERENCES)

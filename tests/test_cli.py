@@ -186,7 +186,7 @@ def test_layers_of_a_model(net: Path) -> None:
     assert row["params"] == 4 * 6 + 6 + 6 * 3 + 3
     assert row["flops"] == sum(layer["flops"] for layer in row["layers"]) > 0
     assert [layer["role"] for layer in row["layers"]] == ["first", "last"]
-    assert [layer["frozen"] for layer in row["layers"]] == [True, False]
+    assert [layer["frozen"] for layer in row["layers"]] == ["frozen", ""]
     assert [layer["widths"] for layer in row["layers"]] == [{"out": 6}, {"in": 6}]
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ampere.devices.device import ModelSpec, Workload
 from ampere.errors import DataError, ModelError
-from ampere.layers import Call, Layer, LayerKind, Role, Size, Structure, Widths, shape_at
+from ampere.layers import Call, Layer, LayerKind, Port, Role, Size, Structure, Widths, shape_at
 
 names = st.sampled_from(["in", "out", "width"])
 numbers = st.integers(1, 10**4)
@@ -25,6 +25,7 @@ arguments = st.dictionaries(
     st.text(max_size=6),
     plain | st.lists(numbers, max_size=3) | sizes.map(lambda s: {"size": str(s)}),
 )
+parts = st.lists(st.sampled_from(["weight", "bias"]), unique=True, max_size=2).map(tuple)
 calls = st.builds(
     Call,
     st.sampled_from(["Conv2d", "torch.flatten", "parameter"]),
@@ -32,16 +33,26 @@ calls = st.builds(
     st.lists(values | plain, max_size=3).map(tuple),
     st.dictionaries(st.text(max_size=6), plain | values, max_size=2),
     st.booleans(),
+    parts,
+    parts,
+    st.none() | st.integers(1, 9),
+    st.booleans(),
 )
-structures = st.builds(
-    Structure,
+ports = st.builds(
+    Port,
     shapes,
-    shapes,
-    st.lists(calls, max_size=3).map(tuple),
-    values,
     st.sampled_from(["float32", "int64"]),
     st.none() | numbers,
     st.booleans(),
+    st.booleans(),
+)
+several = st.lists(ports, min_size=1, max_size=3).map(tuple)
+structures = st.builds(
+    Structure,
+    several,
+    several,
+    st.lists(calls, max_size=3).map(tuple),
+    values,
     st.dictionaries(names, numbers, max_size=2),
 )
 widths = st.dictionaries(names, numbers, max_size=3).map(Widths)
@@ -118,13 +129,17 @@ def test_widths_are_a_mapping_whose_order_does_not_matter(sizes: dict[str, int])
 
 
 def test_a_digest_tells_structures_apart_but_not_allowed_widths() -> None:
-    structure = Structure((Size("in"),), (10,), (Call("Linear"),), multiples={"in": 1})
+    entering, leaving = Port((Size("in"),)), Port((10,))
+    structure = Structure((entering,), (leaving,), (Call("Linear"),), multiples={"in": 1})
     assert replace(structure, multiples={"in": 4}).digest == structure.digest
     changes: list[dict[str, Any]] = [
-        {"input": (Size("in", 2),)},
-        {"output": (9,)},
+        {"inputs": (Port((Size("in", 2),)),)},
+        {"inputs": (entering, entering)},
+        {"inputs": (replace(entering, grad=False),)},
+        {"inputs": (replace(entering, whole=True),)},
+        {"outputs": (Port((9,)),)},
         {"calls": (Call("Linear", frozen=True),)},
-        {"input_grad": False},
+        {"calls": (Call("Linear", shared_parts=("weight",)),)},
         {"result": {"value": 1}},
     ]
     digests = {replace(structure, **change).digest for change in changes}

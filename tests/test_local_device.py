@@ -14,7 +14,7 @@ import pytest
 from ampere.devices.device import IDLE, REFERENCE, Device, ModelSpec, Settings, Workload
 from ampere.devices.local import LocalDevice
 from ampere.errors import AmpereError, DeviceError, MeasurementFailed, MeterError, ModelError
-from ampere.layers import Call, Layer, LayerKind, Role, Size, Structure, Widths
+from ampere.layers import Call, Layer, LayerKind, Port, Role, Size, Structure, Widths
 from ampere.meters.meter import Provenance
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals as on Linux and macOS")
@@ -53,8 +53,8 @@ for factory in (good, chatty, leaves, aborts, greedy, stuck, stuck_at_once, rais
 """
 
 LINEAR = Structure(
-    (Size("in"),),
-    (3,),
+    (Port((Size("in"),)),),
+    (Port((3,)),),
     (Call("Linear", {"in_features": {"size": "in"}, "out_features": 3}, ({"value": 0},)),),
     {"value": 1},
     multiples={"in": 1},

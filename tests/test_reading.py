@@ -29,14 +29,14 @@ LAYERS = {"lenet5": 5, "cnn5": 5, "har": 5, "lstm": 3, "transformer": 2 + 2 * 4,
 class Written(nn.Module):
     """A model as users write them: modules by name, and a forward of their own."""
 
-    def __init__(self, forward: Callable[[Any, Tensor], Any], **held: Any) -> None:
+    def __init__(self, forward: Callable[..., Any], **held: Any) -> None:
         super().__init__()
         for name, thing in held.items():
             setattr(self, name, thing)
         self._forward = forward
 
-    def forward(self, x: Tensor) -> Any:
-        return self._forward(self, x)
+    def forward(self, *inputs: Tensor, **named: Tensor) -> Any:
+        return self._forward(self, *inputs, **named)
 
 
 def read(model: nn.Module, *shape: int, batch: int = 10) -> tuple[Layer, ...]:
@@ -164,14 +164,73 @@ def test_flattening_is_understood_however_it_is_written(
     assert "400" not in str(structure(last).to_json())
 
 
-def test_a_reshape_that_is_not_understood_pins_the_widths() -> None:
+def test_a_reshape_that_mixes_channels_and_positions_is_understood() -> None:
     model = Written(
         lambda m, x: m.c(m.b(m.a(x).reshape(-1, 3, 32)).mean(1)),
         a=nn.Conv2d(1, 6, 5), b=nn.Linear(32, 7), c=nn.Linear(7, 2),
     )  # fmt: skip
     layers = read(model, 1, 8, 8)
+    assert [dict(layer.widths) for layer in layers] == [
+        {"out": 32},
+        {"in": 32, "out": 7},
+        {"in": 7},
+    ]
+    assert structure(layers[0]).calls[0].arguments["out_channels"] == {"size": "3*out/16"}
+    assert structure(layers[0]).multiples == {"out": 16}  # 3 channels of 16 positions
+    assert_complete(layers, model, parse_inputs("1x8x8"))
+
+
+def test_what_takes_the_channels_one_by_one_pins_the_widths() -> None:
+    model = Written(
+        lambda m, x: m.c(m.b(torch.stack(m.a(x).unbind(1)[::-1], 1).flatten(1))),
+        a=nn.Conv2d(1, 6, 5), b=nn.Linear(96, 7), c=nn.Linear(7, 2),
+    )  # fmt: skip
+    layers = read(model, 1, 8, 8)
     assert [dict(layer.widths) for layer in layers] == [{}, {"out": 7}, {"in": 7}]
     assert_complete(layers, model, parse_inputs("1x8x8"))
+
+
+def test_concatenated_widths_vary_in_proportion() -> None:
+    model = Written(
+        lambda m, x: m.c(torch.cat([m.a(x), m.b(x)], 1)),
+        a=nn.Linear(4, 6), b=nn.Linear(4, 4), c=nn.Linear(10, 3),
+    )  # fmt: skip
+    layers = read(model, 4)
+    assert [dict(layer.widths) for layer in layers] == [{"out": 6}, {"width": 6}, {"in": 10}]
+    assert [structure(layer).multiples for layer in layers] == [{"out": 3}, {"width": 3}, {"in": 5}]
+    assert structure(layers[1]).output == (Size("width", 5, 3),)
+
+
+def test_several_inputs_are_read_each_by_the_layer_that_needs_it() -> None:
+    def forward(m: Any, x: Tensor, *, ids: Tensor) -> Tensor:
+        y = m.a(x)
+        return m.d(F.relu(m.c(y + m.b(ids).mean(1))) + y)
+
+    model = Written(
+        forward, a=nn.Linear(4, 6), b=nn.Embedding(9, 6), c=nn.Linear(6, 6), d=nn.Linear(6, 3)
+    )
+    inputs = parse_inputs("4, ids=5:int64<9")
+    layers = read_layers(model, inputs)
+    assert [layer.name for layer in layers] == ["a", "b", "c", "d"]
+    assert [layer.kind.role for layer in layers] == [
+        Role.FIRST, Role.FIRST, Role.HIDDEN, Role.LAST,
+    ]  # fmt: skip
+    assert [set(layer.reads) for layer in layers] == [
+        {(-1, 0)}, {(-1, 1)}, {(0, 0), (1, 0)}, {(2, 0)},
+    ]  # fmt: skip
+    (ids,) = structure(layers[1]).inputs
+    assert (ids.shape, ids.dtype, ids.below) == ((5,), "int64", 9)
+    assert_complete(layers, model, inputs)
+
+
+def test_a_width_of_one_is_a_width_too() -> None:
+    family = zoo.family("resnet")
+    narrow, wide = (
+        read_layers(family.build(depth=8, widths=widths), family.input)
+        for widths in ([1, 2, 3], [16, 32, 64])
+    )
+    assert [layer.kind for layer in narrow] == [layer.kind for layer in wide]
+    assert [tuple(layer.widths.values()) for layer in narrow] == [(1,), (1,), (1, 2), (2, 3), (3,)]
 
 
 def test_a_plain_perceptron() -> None:
@@ -249,6 +308,8 @@ USERS: dict[str, tuple[Inputs, nn.Module]] = {
     "both directions of an LSTM": (TOKENS, Written(
         lambda m, x: m.c(m.b(m.a(x))[0][:, -1]), a=nn.Embedding(20, 4),
         b=nn.LSTM(4, 6, batch_first=True, bidirectional=True), c=nn.Linear(12, 3))),
+    "a parameter alone": (VECTOR, Written(lambda m, x: x * m.p, p=nn.Parameter(torch.ones(4)))),
+    "normalised weights": (VECTOR, nn.Sequential(weight_norm(nn.Linear(4, 8)), nn.Linear(8, 3))),
 }  # fmt: skip
 
 
@@ -308,21 +369,29 @@ def test_reading_leaves_the_model_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "batch"),
+    ("model", "batch", "reason"),
     [
-        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(7, 3)), 10),
-        (nn.Sequential(nn.Conv2d(3, 4, 8), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4, 3)), 1),
-        (nn.Sequential(nn.Flatten(), nn.ReLU()), 10),
-        (Written(lambda m, x: x * m.p, p=nn.Parameter(torch.ones(8))), 10),
-        (Written(lambda m, x: None, a=nn.Linear(8, 3)), 10),
-        (nn.Sequential(weight_norm(nn.Linear(8, 8)), nn.Linear(8, 3)), 10),
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(7, 3)), 10,
+         r"Sequential does not run on an input of 10x\(3x8x8\): in 2: .* \(10x144 and 7x3\)$"),
+        (nn.Sequential(nn.Conv2d(3, 4, 8), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4, 3)), 1,
+         r"an input of 1x\(3x8x8\): in 1: .*; use a batch size of 2 or more$"),
+        (nn.Sequential(nn.Flatten(), nn.ReLU()), 10, "^Sequential has no layer with parameters"),
+        (Written(lambda m, x: None, a=nn.Linear(8, 3)), 10, ": it returns no tensor$"),
+        (Written(lambda m, x, y: m.a(x + y), a=nn.Linear(8, 3)), 10, "'y'; name each input"),
     ],
-    ids=["wrong shape", "one value a channel", "no parameters", "no layers", "no tensor", "opaque"],
+    ids=["wrong shape", "one value a channel", "no parameters", "no tensor", "another input"],
 )  # fmt: skip
-def test_what_cannot_be_read_is_told_in_one_line(model: nn.Module, batch: int) -> None:
-    with pytest.raises(ModelError) as caught:
+def test_what_cannot_be_read_is_told_in_one_line(model: nn.Module, batch: int, reason: str) -> None:
+    with pytest.raises(ModelError, match=reason) as caught:
         read(model, 3, 8, 8, batch=batch)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_what_cannot_be_followed_is_refused() -> None:
+    model = nn.Sequential(torch.jit.script(nn.Linear(8, 8)), nn.Linear(8, 3))
+    with pytest.raises(ModelError, match="in 1: a tensor comes from code that cannot be followed"):
+        read(model, 8)
 
 
 def _chain(middle: nn.Module | None = None) -> nn.Sequential:

@@ -18,6 +18,7 @@ from ampere.frameworks.torch.reading import read_layers
 from ampere.frameworks.torch.training import OPTIMIZERS, Trainer, make_trainer
 from ampere.inputs import parse_inputs
 from ampere.layers import Layer, Role
+from ampere.variants import isolate
 
 MODELS = """
 import torch
@@ -140,9 +141,8 @@ def test_layers_without_a_last_one_have_no_loss(part: slice) -> None:
 
 def test_gradients_are_random_small_and_made_once() -> None:
     trainer = make_trainer(Workload(layers()[1:2]), Settings())
-    assert trainer.gradients is not None
     (gradient,) = trainer.gradients
-    assert gradient.shape == (7, 5)
+    assert gradient is not None and gradient.shape == (7, 5)
     assert 0.3 < gradient.std() * gradient.numel() < 3
     state = torch.get_rng_state()
     trainer.step()
@@ -150,6 +150,37 @@ def test_gradients_are_random_small_and_made_once() -> None:
     for _ in range(300):
         trainer.step()
     assert all(p.isfinite().all() and p.abs().max() < 10 for p in trainer.model.parameters())
+
+
+class Halves(nn.Module):
+    """Splits what it has, and one half skips a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c, self.d = map(nn.Linear, (4, 6, 4, 4), (6, 8, 4, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        left, right = self.b(self.a(x)).chunk(2, 1)
+        return self.d(self.c(left).relu() + right)
+
+
+def test_what_no_layer_reads_gets_a_gradient_beside_the_loss() -> None:
+    network = read_layers(Halves(), parse_inputs("4"), batch_size=7)
+    splits = network[1].kind
+    plan = plan_variants(network)
+    isolation = next(each for each in plan.isolations if each.kind == splits)
+    variant = isolate(isolation, network[1].widths)
+    trainer = make_trainer(Workload(variant.layers), Settings())
+    assert trainer.loss is not None
+    of_loss, of_right = trainer.gradients
+    assert of_loss is None
+    assert of_right is not None and of_right.shape == (7, 4)
+    trainer.step()
+    weight = next(trainer.model.parameters())
+    assert weight.grad is not None
+    (x,) = trainer.args
+    assert torch.allclose(weight.grad[4:], of_right.T @ x, atol=1e-6)
+    assert weight.grad[:4].abs().sum() > 0  # and from the loss
 
 
 class Branches(nn.Module):
@@ -174,8 +205,9 @@ def branches(**options: Any) -> Trainer:
 
 def test_several_inputs_and_outputs_each_with_a_gradient_of_its_own() -> None:
     trainer = branches()
-    assert trainer.gradients is not None
-    assert [tuple(g.shape) for g in trainer.gradients] == [(7, 6), (7, 3)]
+    of_a, of_b = trainer.gradients
+    assert of_a is not None and of_a.shape == (7, 6)
+    assert of_b is not None and of_b.shape == (7, 3)
     for _ in range(2):
         trainer.step()
         x, y, ids = trainer.args
@@ -183,7 +215,7 @@ def test_several_inputs_and_outputs_each_with_a_gradient_of_its_own() -> None:
         assert isinstance(model, Branches)
         assert y.grad is None and ids.grad is None
         assert model.b.weight.grad is not None and x.grad is not None
-        assert torch.allclose(model.b.weight.grad, trainer.gradients[1].T @ y, atol=1e-6)
+        assert torch.allclose(model.b.weight.grad, of_b.T @ y, atol=1e-6)
         assert torch.equal(x.grad == 0, x <= 0)  # of this step alone, and not in place
 
 
@@ -194,8 +226,9 @@ def test_without_copies_a_leaf_would_be_worked_on_in_place() -> None:
 
 def test_only_what_hands_a_gradient_back_runs_backward() -> None:
     trainer = branches(frozen=True)
-    assert trainer.trains and trainer.gradients is not None
-    assert [tuple(g.shape) for g in trainer.gradients] == [(7, 6)]  # through x alone
+    assert trainer.trains
+    (gradient,) = trainer.gradients  # through x alone
+    assert gradient is not None and gradient.shape == (7, 6)
     trainer.step()
     assert trainer.optimizer is None
     assert trainer.args[0].grad is not None
@@ -266,8 +299,9 @@ def test_stages_are_parts_of_the_step(part: slice) -> None:
 @pytest.mark.parametrize("part", [slice(0, 3), slice(1, 2)])
 def test_mixed_precision(part: slice) -> None:
     trainer = make_trainer(Workload(layers()[part]), Settings(amp=True))
-    if trainer.gradients is not None:
-        assert [g.dtype for g in trainer.gradients] == [torch.bfloat16]
+    (gradient,) = trainer.gradients
+    assert (gradient is None) == (trainer.loss is not None)
+    assert gradient is None or gradient.dtype == torch.bfloat16
     before = weights(trainer)
     trainer.step()
     assert all(p.dtype == torch.float32 for p in trainer.model.parameters())
@@ -288,6 +322,7 @@ def test_stand_ins_for_the_last_layer_have_its_loss() -> None:
         nn.Conv2d(1, 4, 3), nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3), nn.Flatten(), nn.Linear(16, 3)
     )
     plan = plan_variants(read_layers(model, parse_inputs("1x8x8"), loss="sum"))
+    assert all(each.last for each in plan.isolations if each.kind.role is not Role.LAST)
     last = [each.kind for each in plan.isolations if each.kind.role is Role.LAST]
     assert len(last) > 1
     assert all(kind.attributes["loss"] == "sum" and " sum " in kind.name for kind in last)

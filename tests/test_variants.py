@@ -20,7 +20,7 @@ from ampere.frameworks.torch.reading import read_layers
 from ampere.frameworks.torch.standins import first_for, last_for
 from ampere.frameworks.torch.training import make_trainer
 from ampere.inputs import parse_inputs
-from ampere.layers import Layer, LayerKind, Role, Structure, Widths, shape_at
+from ampere.layers import Layer, LayerKind, Role, Size, Structure, Widths, shape_at
 from ampere.variants import Isolation, Plan, Variant, isolate
 
 FAMILIES = pytest.mark.parametrize("name", zoo.names())
@@ -46,6 +46,25 @@ def structure(kind: LayerKind | None) -> Structure:
     return kind.structure
 
 
+def assert_between_neighbours(plan: Plan) -> None:
+    """Each kind of a chain stands behind a FIRST and before a LAST, as far as it is neither."""
+    for isolation in plan.isolations:
+        role = isolation.kind.role
+        assert (isolation.first is not None) == (role is Role.HIDDEN)
+        assert (isolation.last is not None) == (role is not Role.LAST)
+
+
+def assert_trains(isolation: Isolation) -> None:
+    """The variants of a kind build, and a step changes them."""
+    for variant in at_bounds(isolation):
+        trainer = make_trainer(Workload(variant.layers), Settings())
+        before = [p.detach().clone() for p in trainer.model.parameters()]
+        trainer.step()
+        after = list(trainer.model.parameters())
+        assert all(p.isfinite().all() for p in after)
+        assert any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
 FOLLOWERS: dict[str, Callable[[], nn.Module]] = {
     "relu": nn.ReLU,
     "pool": lambda: nn.MaxPool2d(3, 1, padding=1),
@@ -68,6 +87,7 @@ def test_every_kind_of_the_model_is_isolated_last_before_first_before_hidden(nam
     layers, plan = planned(name)
     roles = [isolation.kind.role for isolation in plan.isolations]
     assert roles == sorted(roles, key=ORDER.index)
+    assert_between_neighbours(plan)
     kinds = [isolation.kind for isolation in plan.isolations]
     assert len(set(kinds)) == len(kinds)
     assert {layer.kind for layer in layers} <= set(kinds)
@@ -103,13 +123,7 @@ def test_the_models_own_widths_are_in_range(name: str) -> None:
 def test_variants_build_and_train_at_both_bounds(name: str) -> None:
     _, plan = planned(name)
     for isolation in plan.isolations:
-        for variant in at_bounds(isolation):
-            trainer = make_trainer(Workload(variant.layers), Settings())
-            before = [p.detach().clone() for p in trainer.model.parameters()]
-            trainer.step()
-            after = list(trainer.model.parameters())
-            assert all(p.isfinite().all() for p in after)
-            assert any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
+        assert_trains(isolation)
 
 
 @FAMILIES
@@ -168,6 +182,7 @@ def test_an_isolated_last_hands_a_gradient_back_and_a_first_does_not() -> None:
 @pytest.mark.parametrize("follower", FOLLOWERS)
 def test_gradients_of_a_variant_stop_where_they_do_in_the_model(frozen: int, follower: str) -> None:
     plan = plan_variants(chain(frozen, follower))
+    assert_between_neighbours(plan)
     for isolation in plan.isolations:
         layers = at_bounds(isolation)[1].layers
         (x,) = example_inputs(layers[0])
@@ -183,17 +198,77 @@ def test_a_frozen_prefix_has_stand_ins_of_its_own() -> None:
     assert [name.split()[0] for name in frozen if "frozen" in name] == ["first", "hidden"]
 
 
-def test_a_kind_that_no_first_can_feed_is_told_with_the_reason() -> None:
+def test_a_kind_that_no_first_can_feed_is_given_its_input_from_outside() -> None:
     model = nn.Sequential(  # the padding of FIRST makes maps of 7×7 and more
         nn.Conv2d(3, 4, 3, padding=4), nn.Conv2d(4, 4, 3, stride=4), nn.Conv2d(4, 4, 3, padding=1),
         nn.Flatten(), nn.Linear(4 * 9, 3),
     )  # fmt: skip
     layers = read_layers(model, parse_inputs("3x8x8"))
-    plan = plan_variants(layers)
-    _, large, small, _ = (layer.kind for layer in layers)
-    isolated = {isolation.kind for isolation in plan.isolations}
-    assert "3x3" in plan.impossible[small.name]
-    assert large in isolated and small not in isolated
+    isolations = {isolation.kind: isolation for isolation in plan_variants(layers).isolations}
+    first, large, small, last = (layer.kind for layer in layers)
+    with pytest.raises(ModelError, match=r"no input makes .* deliver inx3x3"):
+        first_for(first, structure(small).input, input_grad=True)
+    assert isolations[large].first == first
+    assert (isolations[small].first, isolations[small].last) == (None, last)
+    variant = at_bounds(isolations[small])[1]
+    assert [layer.kind.role for layer in variant.layers] == [Role.HIDDEN, Role.LAST]
+    trainer = make_trainer(Workload(variant.layers), Settings())
+    trainer.step()
+    (x,) = trainer.args
+    assert x.shape == (10, 4, 3, 3) and x.grad is not None
+
+
+class Gated(nn.Module):
+    """A head with two branches, which no other input fits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores, self.gates = nn.Linear(8 * 36, 3), nn.Linear(8 * 36, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.flatten(1)
+        return self.scores(x) * self.gates(x).sigmoid()
+
+
+def test_a_plain_head_stands_in_for_a_last_that_does_not_fit() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 8, 1), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), Gated())
+    first, hidden, last = read_layers(model, parse_inputs("3x8x8"), loss="sum")
+    plan = plan_variants([first, hidden, last])
+    assert_between_neighbours(plan)
+    assert {layer.kind for layer in (first, hidden, last)} <= {i.kind for i in plan.isolations}
+    behind_first = next(i.last for i in plan.isolations if i.kind == first.kind)
+    assert [call.op for call in structure(behind_first).calls] == ["torch.mean", "Linear"]
+    assert structure(behind_first).input == (Size("in"), 8, 8)
+    assert behind_first is not None and "loss" not in behind_first.attributes
+    for isolation in plan.isolations:
+        assert_trains(isolation)
+
+
+def test_layers_that_take_or_deliver_several_tensors_are_isolated_too() -> None:
+    class Split(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 6), nn.Linear(6, 8)
+            self.c, self.d = nn.Linear(4, 4), nn.Linear(4, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            left, right = self.b(self.a(x).relu()).chunk(2, 1)
+            return self.d(self.c(left).relu() + right)
+
+    layers = read_layers(Split(), parse_inputs("4"))
+    ports = [
+        (len(structure(each.kind).inputs), len(structure(each.kind).outputs)) for each in layers
+    ]
+    assert ports == [(1, 1), (1, 2), (2, 1), (1, 1)]
+    isolations = {isolation.kind: isolation for isolation in plan_variants(layers).isolations}
+    assert {layer.kind for layer in layers} <= set(isolations)
+    for isolation in isolations.values():
+        assert_trains(isolation)
+    joins = at_bounds(isolations[layers[2].kind])[1]
+    assert [layer.reads for layer in joins.layers] == [((-1, 0), (-1, 1)), ((0, 0),)]
+    trainer = make_trainer(Workload(joins.layers), Settings())
+    trainer.step()
+    assert [x.grad is not None for x in trainer.args] == [True, True]
 
 
 def test_layers_without_structure_cannot_be_isolated() -> None:

@@ -96,9 +96,7 @@ def profile(
             measurements = tuple(journal.measurements)
     if profiler.cut_short:
         notes.append("the time limit ended it early: the same command goes on and refines it")
-    return Profile(
-        measurements, journal.header, kernel=strategy.kernel, notes=notes
-    )
+    return Profile(measurements, journal.header, kernel=strategy.kernel, notes=tuple(notes))
 
 
 def measure(

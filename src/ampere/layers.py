@@ -249,7 +249,7 @@ class Structure:
             "result": self.result,
             "multiples": dict(self.multiples),
         }
-        if not self.chains:
+        if not self.chains or self.outputs[0] != Port(self.output):
             return rest | {
                 "inputs": [port.to_json() for port in self.inputs],
                 "outputs": [port.to_json() for port in self.outputs],

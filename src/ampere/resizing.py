@@ -86,22 +86,22 @@ def resize(layers: Sequence[Layer], widths: Mapping[str, int]) -> tuple[Layer, .
     return at_widths(layers, new)
 
 
-def resample(layers: Sequence[Layer], rng: random.Random) -> tuple[Layer, ...]:
-    """The same network at random widths, each from the smallest possible to the original."""
+def resample(layers: Sequence[Layer], rng: random.Random, least: int = 1) -> tuple[Layer, ...]:
+    """The same network at random widths, each from `least` of its steps to the original."""
     new: dict[Place, int] = {}
     for choice in choices(layers):
         if not choice.fixed:
             steps = max(1, choice.size // choice.step)
-            new |= choice.at(choice.step * rng.randint(1, steps))
+            new |= choice.at(choice.step * rng.randint(min(least, steps), steps))
     return at_widths(layers, new)
 
 
 def at_widths(layers: Sequence[Layer], new: Mapping[Place, int]) -> tuple[Layer, ...]:
     """The layers with some widths replaced."""
     return tuple(
-        replace(layer, widths=Widths({w: new.get((i, w), size) for w, size in layer.widths.items()}))
+        replace(layer, widths=Widths({w: new.get((i, w), n) for w, n in layer.widths.items()}))
         for i, layer in enumerate(layers)
-    )  # fmt: skip
+    )
 
 
 class _Ties:

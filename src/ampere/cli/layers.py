@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from ampere import tables
 from ampere.cli.options import AsJson, Model, Training
 from ampere.cli.shell import json_text
-from ampere.layers import Json
+from ampere.layers import Json, holds_parameters
 
 if TYPE_CHECKING:
+    from ampere.frameworks.torch.reading import Reading
     from ampere.layers import Layer
 
 
@@ -20,22 +21,29 @@ def layers(model: Model, training: Training, as_json: AsJson = False) -> str:
     As ampere reads them, with their parameters and the FLOPs of a training step; layers that are
     the same stand in one line.
     """
-    from ampere.frameworks.torch import read
+    from ampere.frameworks.torch import read_whole
 
-    found = read(model, **training.given())
+    reading = read_whole(model, **training.given())
+    found = reading.layers
     params = sum(layer.count * (layer.params or 0) for layer in found)
     flops = sum(layer.count * (layer.features.flops or 0.0) for layer in found)
     if as_json:
         return json_text(
-            {"params": params, "flops": flops, "layers": [_row(each) for each in found]}
+            {
+                "params": params,
+                "flops": flops,
+                "unused": dict(reading.unused),
+                "layers": [_row(each) for each in found],
+            }
         )
     same = tables.grouped(found, lambda layer: (layer.kind.name, layer.widths))
-    return tables.table(
+    page = tables.table(
         ("layer", "role", "operation", "widths", "parameters", "a step", "frozen"),
         [_line(group) for group in same],
         "<<<<>><",
         ("total", "", "", "", tables.number(params), tables.flops(flops), ""),
     )
+    return "\n".join([page, *_notes(reading)])
 
 
 def _row(layer: Layer) -> dict[str, Json]:
@@ -44,6 +52,7 @@ def _row(layer: Layer) -> dict[str, Json]:
         "params": layer.params,
         "flops": layer.features.flops,
         "frozen": _frozen(layer),
+        "reads": [list(source) for source in layer.reads],
     }
 
 
@@ -53,13 +62,35 @@ def _line(same: Sequence[Layer]) -> tuple[str, ...]:
         tables.times(first.name, count),
         first.kind.role.value,
         first.kind.operation,
-        " ".join(f"{name}={width}" for name, width in first.widths.items()),
-        tables.number(count * (first.params or 0)),
-        tables.flops(count * (first.features.flops or 0.0)),
-        "frozen" if _frozen(first) else "",
+        " ".join(f"{name}={width}" for name, width in first.widths.items()) or "fixed",
+        tables.number(sum(layer.count * (layer.params or 0) for layer in same)),
+        tables.flops(sum(layer.count * (layer.features.flops or 0.0) for layer in same)),
+        _frozen(first),
     )
 
 
-def _frozen(layer: Layer) -> bool:
+def _notes(reading: Reading) -> list[str]:
+    """What the table does not show: layers that cannot be resized, parameters of no layer."""
+    notes = []
+    fixed = {layer.kind for layer in reading.layers if not layer.widths}
+    if fixed:
+        notes.append(
+            f"fixed: {tables.plural(len(fixed), 'kind')} that cannot be rebuilt at other widths;"
+            " profiled as they stand"
+        )
+    if reading.unused:
+        names = ", ".join(f"{name} ({size})" for name, size in reading.unused.items())
+        notes.append(f"parameters that the forward pass does not use, in no layer: {names}")
+    return ["", *notes] if notes else []
+
+
+def _frozen(layer: Layer) -> str:
+    """Whether all of a layer's parameters are frozen, some, or none."""
     structure = layer.kind.structure
-    return structure is not None and any(call.frozen for call in structure.calls)
+    if structure is None:
+        return ""
+    held = [call for call in structure.calls if holds_parameters(call)]
+    if held and all(call.frozen for call in held):
+        return "frozen"
+    partly = any(call.frozen or call.frozen_parts for call in held)
+    return "partly" if partly else ""

@@ -17,12 +17,14 @@ from torch import nn
 from ampere.errors import ModelError
 from ampere.frameworks.torch import standins
 from ampere.frameworks.torch.building import build
+from ampere.frameworks.torch.kinds import Setting
 from ampere.frameworks.torch.loading import in_words, load_model
 from ampere.frameworks.torch.losses import find_loss, loss_name
-from ampere.frameworks.torch.reading import read_layers
+from ampere.frameworks.torch.reading import Reading, read_layers, read_model
 from ampere.frameworks.torch.training import OPTIMIZERS
 from ampere.inputs import Inputs, InputSpec, parse_inputs
 from ampere.layers import Layer
+from ampere.resizing import resize as resized
 from ampere.variants import Plan, plan
 
 __all__ = [
@@ -34,6 +36,8 @@ __all__ = [
     "plan_variants",
     "read",
     "read_layers",
+    "read_whole",
+    "resize",
 ]
 
 Part: TypeAlias = InputSpec | str | int | Sequence[int] | torch.Tensor
@@ -56,11 +60,24 @@ def read(
     loss: Loss = "auto",
 ) -> tuple[Layer, ...]:
     """The layers of a model, given as a module or by name (`zoo:lenet5`, `file.py:factory`)."""
+    reading = read_whole(model, input, batch_size=batch_size, optimizer=optimizer, loss=loss)
+    return reading.layers
+
+
+def read_whole(
+    model: nn.Module | str,
+    input: Input | None = None,
+    *,
+    batch_size: int = 10,
+    optimizer: str = "sgd",
+    loss: Loss = "auto",
+) -> Reading:
+    """The layers of a model, and which of its parameters belong to none of them."""
     if batch_size < 1:
         raise ModelError(f"a batch of {batch_size} cannot be trained: use 1 or more")
     if optimizer not in OPTIMIZERS:
         raise ModelError(f"unknown optimizer {optimizer!r}: use one of {', '.join(OPTIMIZERS)}")
-    loss = loss_name(loss)
+    setting = Setting(batch_size, optimizer, loss_name(loss))
     inputs = None if input is None else as_inputs(input)
     if isinstance(model, str):
         model, inputs = load_model(model, inputs)
@@ -72,7 +89,17 @@ def read(
         raise ModelError(f"{type(model).__name__} is frozen: there is nothing to train")
     if inputs is None:
         raise ModelError("the model's input is not known: pass its shape, such as (3, 32, 32)")
-    return read_layers(model, inputs, batch_size=batch_size, optimizer=optimizer, loss=loss)
+    return read_model(model, inputs, setting)
+
+
+def resize(
+    model: nn.Module | str, widths: Mapping[str, int], input: Input | None = None
+) -> nn.Module:
+    """The model rebuilt from its layers with some widths changed, named like `conv1.out`.
+
+    Widths that are tied follow. The weights are new; inputs go by position.
+    """
+    return build(resized(read(model, input), widths))
 
 
 def as_inputs(input: Input) -> Inputs:

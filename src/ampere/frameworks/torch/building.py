@@ -15,7 +15,7 @@ IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
 
 
 def build(layers: Sequence[Layer]) -> nn.Module:
-    """A network of these layers, wired as they say; as PyTorch would have it where it is a chain."""
+    """A network of these layers, wired as they say; a chain is what PyTorch would make of it."""
     pieces = [build_layer(layer) for layer in layers]
     if any(layer.reads for layer in layers):
         outputs = [len(structure_of(layer).outputs) for layer in layers]
@@ -85,9 +85,7 @@ def structure_of(layer: Layer) -> Structure:
 def example_inputs(layer: Layer, device: str = "cpu") -> tuple[torch.Tensor, ...]:
     """A batch of random data for each input; a gradient flows back where it would in a network."""
     batch = int(layer.kind.attributes["batch"])
-    return tuple(
-        _example(port, layer.widths, batch, device) for port in structure_of(layer).inputs
-    )
+    return tuple(_example(port, layer.widths, batch, device) for port in structure_of(layer).inputs)
 
 
 def _example(port: Port, widths: Mapping[str, int], batch: int, device: str) -> torch.Tensor:
@@ -155,12 +153,12 @@ def _module(call: Call, widths: Mapping[str, int]) -> nn.Module:
     return module
 
 
-def mark_shared(parameter: nn.Parameter) -> None:
+def mark_shared(parameter: torch.Tensor) -> None:
     """Another layer holds this parameter too, and its update is counted there."""
     parameter.shared = True  # type: ignore[attr-defined]
 
 
-def is_shared(parameter: nn.Parameter) -> bool:
+def is_shared(parameter: torch.Tensor) -> bool:
     """Whether the update of a parameter is counted elsewhere."""
     return getattr(parameter, "shared", False)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
+from typing import Any
 
 
 class Channels:
@@ -28,7 +29,7 @@ class Channels:
 
     def join(self, other: Channels) -> None:
         """From now on both sets grow and shrink in proportion."""
-        (ours, a), (theirs, b) = self.find(), other.find()
+        ours, theirs = self.find()[0], other.find()[0]
         if ours is theirs:
             return
         ratio = Fraction(theirs.size, ours.size)

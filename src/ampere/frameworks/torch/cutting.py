@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import pairwise
 
 from torch import nn
 
@@ -28,7 +29,15 @@ from ampere.frameworks.torch.tracing import Trace, TracedCall, Value
 Segment = list[TracedCall]
 MANY = 8  # weights in a row; the blocks that people write have fewer
 NORMALISATION = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
-_PRODUCTS = ("linear", "matmul", "__matmul__", "bmm", "mm", "einsum", "scaled_dot_product_attention")
+_PRODUCTS = (
+    "linear",
+    "matmul",
+    "__matmul__",
+    "bmm",
+    "mm",
+    "einsum",
+    "scaled_dot_product_attention",
+)
 
 
 def cut(traced: Trace) -> list[Segment]:
@@ -61,13 +70,13 @@ class _Cutter:
         self.constants = constants(traced)
         self.tainted = tainted_calls(traced)
         self.calls = self._ordered()
-        self.depths = [common_depth(a.stack, b.stack) for a, b in zip(self.calls, self.calls[1:])]
+        self.depths = [common_depth(a.stack, b.stack) for a, b in pairwise(self.calls)]
         self.work = [work(call) for call in self.calls]
         self.ranges = self._ranges()
 
     def segments(self) -> list[Segment]:
         """Cut, then cut again what is still more than half of the model."""
-        blocking = {value: self._blocking(span) for value, span in self.ranges.items()}
+        blocking = {v: self._blocking(v, span) for v, span in self.ranges.items()}
         half = sum(self.work) / 2
         start = 0
         found: list[Segment] = []
@@ -86,7 +95,7 @@ class _Cutter:
         if sum(work) <= half or sum(1 for w in work if w) <= MANY or len(parts) == 2:
             yield start, end
             return
-        for a, b in zip(parts, parts[1:], strict=False):
+        for a, b in pairwise(parts):
             inside = {v: r.whole for v, r in self.ranges.items() if a <= r.first and r.last < b}
             begin = a
             for stop in self._ends(a, b, inside):
@@ -135,9 +144,11 @@ class _Cutter:
             ranges[value] = _Range(first, at[-1], tuple(at))
         return ranges  # what only the caller reads prevents no cut
 
-    def _blocking(self, span: _Range) -> list[tuple[int, int]]:
+    def _blocking(self, value: Value, span: _Range) -> list[tuple[int, int]]:
         """Between which positions a value prevents a cut."""
-        level = self._level(span)
+        if span.first + 1 == span.last and not self._side_by_side(value):
+            return span.whole  # no skip: the next call may well put the batch first
+        level = self._level(value, span)
         parts: dict[object, int] = defaultdict(int)
         for position in range(span.first + 1, span.last + 1):
             if self.work[position] > 0:
@@ -156,15 +167,13 @@ class _Cutter:
         stack = self.calls[position].stack
         return stack[level] if len(stack) > level else position
 
-    def _level(self, span: _Range) -> int:
-        """How deep the innermost module call lies that contains all uses of a value."""
+    def _level(self, value: Value, span: _Range) -> int:
+        """How deep the innermost module call lies that hands a value to all who use it."""
         stacks = [self.calls[position].stack for position in span.uses]
-        level = len(stacks[0])
-        for stack in stacks[1:]:
-            level = min(level, common_depth(stacks[0], stack))
-        if len(stacks) == 1 and self.calls[span.uses[0]].module is not None:
-            level -= 1  # a module is called from the one around it
-        return level
+        if len(stacks) == 1:  # the one in which it is made and used
+            made = self.calls[span.first].stack[:1] if value.call == 0 else ()
+            return common_depth(made or self.calls[span.first].stack, stacks[0])
+        return min(common_depth(stacks[0], stack) for stack in stacks[1:])
 
     def _ends(
         self, start: int, end: int, blocking: Mapping[Value, list[tuple[int, int]]]

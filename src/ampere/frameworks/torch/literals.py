@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from itertools import product
 from math import isclose, prod
 from typing import Any
 
@@ -204,14 +205,13 @@ def _product(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Templa
 
 def _scaling(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Template:
     """A factor d^-½ or √d follows the size d: the last one here, or in the product it scales."""
-    sizes = [dims[-1] for dims in (*inputs[:1], *behind) if len(dims) > 2 and free(dims[-1])]
+    ends = [dims[-1] for dims in (*inputs[:1], *behind) if len(dims) > 2]
+    sizes = [dim for dim in ends if isinstance(dim, Scaled) and free(dim) and dim.size > 1]
 
     def follow(number: Any) -> Any:
-        for dim in sizes:
-            for exponent in (-0.5, 0.5):
-                if isinstance(number, float) and isinstance(dim, Scaled) and dim.size > 1:
-                    if isclose(number, dim.size**exponent, rel_tol=1e-6):
-                        return Power(dim, exponent)
+        for dim, exponent in product(sizes, (-0.5, 0.5)):
+            if isinstance(number, float) and isclose(number, dim.size**exponent, rel_tol=1e-6):
+                return Power(dim, exponent)
         return number
 
     return tuple(map(follow, call.args)), {k: follow(v) for k, v in call.kwargs.items()}

@@ -35,8 +35,9 @@ def _conv(call: TracedCall, inputs: list[Dims], shape: tuple[int, ...], sizes: A
     x = inputs[0]
     if not len(shape) == len(x) > 2:
         return None
-    out = new(conv.out_channels)
-    channels: Dim = out
+    across = any(free(dim) for dim in x[2:])  # it runs over channels, as in a gate
+    out: Dim = conv.out_channels if across else new(conv.out_channels)
+    channels = out
     if conv.groups > 1 and conv.groups == conv.in_channels and isinstance(x[1], Scaled):
         channels = scale(x[1], Fraction(conv.out_channels, conv.in_channels))  # depthwise
         sizes["groups"] = x[1]
@@ -44,7 +45,12 @@ def _conv(call: TracedCall, inputs: list[Dims], shape: tuple[int, ...], sizes: A
         must_divide(x[1], conv.groups)
         must_divide(out, conv.groups)
     sizes.update(in_channels=x[1], out_channels=channels)
-    return (x[0], channels, *shape[2:])
+    along = [  # a convolution over channels keeps their number
+        dim if isinstance(dim, Scaled) and dim.size == size else size
+        for dim, size in zip(x[2:], shape[2:], strict=True)
+    ]
+    pin([dim for dim, kept in zip(x[2:], along, strict=True) if isinstance(kept, int)])
+    return (x[0], channels, *along)
 
 
 def _linear(call: TracedCall, inputs: list[Dims], shape: Any, sizes: Any) -> Dims:
@@ -71,8 +77,8 @@ def _recurrent(
         return None
     x, *states = inputs
     hidden: Dim = new(rnn.hidden_size)
-    for state in states:
-        hidden = same(hidden, state[-1])
+    for given in states:
+        hidden = same(hidden, given[-1])
     sizes.update(input_size=x[-1], hidden_size=hidden)
     directions = 2 if rnn.bidirectional else 1
     batch = x[0 if rnn.batch_first else 1]

@@ -26,6 +26,7 @@ from ampere.frameworks.torch.literals import Template, propose
 from ampere.frameworks.torch.rules import apply_rule
 from ampere.frameworks.torch.tracing import Trace, TracedCall, Value, tensors_in
 
+
 @dataclass
 class Sizes:
     """The dimensions of every value, the size-like arguments of every module and function."""
@@ -149,7 +150,10 @@ class _Question:
             first, *others = left
             size = self.roots[first].size
             others.sort(key=lambda other: self.roots[other].size != size)
-            trials = [(first,), *((first, other) for other in others), tuple(left)]
+            pairs = [(first, other) for other in others]
+            # A size of 1 would broadcast: it grows with others of its size, if it can.
+            alike = [pair for pair in pairs if size == self.roots[pair[1]].size == 1]
+            trials = [*alike, (first,), *pairs, tuple(left)]
             for group in dict.fromkeys(trials):
                 found = self._enlarge(group)
                 if found is not None:
@@ -238,9 +242,7 @@ class _Question:
         return {path: tuple(map(dim, dims)) for path, dims in answer.outputs.items()}
 
 
-def _growth(
-    before: tuple[int, ...], after: tuple[int, ...], ratio: Fraction
-) -> list[bool] | None:
+def _growth(before: tuple[int, ...], after: tuple[int, ...], ratio: Fraction) -> list[bool] | None:
     """Which dimensions grew by this ratio; None if any changed in another way."""
     if len(before) != len(after):
         return None

@@ -19,6 +19,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from ampere.errors import ModelError
+from ampere.frameworks.torch.building import is_shared, mark_shared
 from ampere.frameworks.torch.quick import quick, run_quickly
 from ampere.inputs import Inputs, InputSpec
 
@@ -112,6 +113,7 @@ def values_in(tree: Any) -> Iterator[Value]:
 
 
 def tensors_in(tree: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """All tensors inside nested arguments or results, each with where it stands."""
     if isinstance(tree, torch.Tensor):
         yield path, tree
     elif isinstance(tree, tuple | list):
@@ -229,7 +231,7 @@ def _full_name(func: Callable[..., Any]) -> str:
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return tensor.untyped_storage()._cdata
+    return int(tensor.untyped_storage()._cdata)
 
 
 def is_whole(module: nn.Module) -> bool:
@@ -299,7 +301,7 @@ def _open_functions(recorder: _Recorder) -> Iterator[None]:
     try:
         yield
     finally:
-        torch.autograd.Function.apply = original
+        torch.autograd.Function.apply = original  # type: ignore[method-assign]
 
 
 def synthetic_input(spec: InputSpec, batch: int, device: str = "cpu") -> torch.Tensor:
@@ -352,6 +354,8 @@ def _trace_on(model: nn.Module, inputs: Inputs, batch: int, device: str) -> Trac
     for name, tensor in names.items():
         moved = torch.empty_like(tensor, device="meta") if device == "meta" else tensor
         tensors[name] = moved.detach().requires_grad_(tensor.requires_grad)
+        if is_shared(tensor):
+            mark_shared(tensors[name])
     recorder = _Recorder({id(tensor): name for name, tensor in tensors.items()})
     args, kwargs = synthetic_inputs(inputs, batch, device)
     fed = {Value(0, (i,)): tensor for i, tensor in enumerate((*args, *kwargs.values()))}

@@ -134,7 +134,7 @@ class Trainer:
 
     def _ends(self, output: Any) -> Sequence[torch.Tensor]:
         result, rest = output if self.dangles else (output, ())
-        ends = tensors_in((result, rest))
+        ends = list(tensors_in((result, rest)))
         if self.loss is not None:
             ends = [self.loss(result), *tensors_in(rest)]
         return [end for i, end in enumerate(ends) if end.requires_grad or (self.loss and i == 0)]

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ampere.errors import ModelError
+from ampere.frameworks.torch.building import is_shared
 from ampere.frameworks.torch.channels import Channels, Dim, Power, Scaled, free
 from ampere.frameworks.torch.kinds import Setting, describe
 from ampere.frameworks.torch.sizing import Sizes
@@ -22,6 +23,7 @@ from ampere.layers import Call, Json, Layer, Port, Role, Size, Structure, Widths
 
 Segment = list[TracedCall]
 NARROWEST = Fraction(1, 16)  # inner sizes down to this share of the width follow it
+COARSEST = 32  # steps of a width that an inner size may ask for, unless there are many
 
 
 @dataclass(frozen=True)
@@ -92,9 +94,7 @@ class Writer:
             self._call(call, scope, modules, number) for number, call in enumerate(group, start=1)
         )
 
-    def _call(
-        self, call: TracedCall, scope: _Scope, modules: dict[int, int], number: int
-    ) -> Call:
+    def _call(self, call: TracedCall, scope: _Scope, modules: dict[int, int], number: int) -> Call:
         if call.parameter is not None:
             return self._constant(call, scope)
         args, kwargs = self.sizes.templates.get(call.index, (call.args, call.kwargs))
@@ -114,7 +114,7 @@ class Writer:
                 arguments[key] = scope.argument(dim)
         held = dict(call.module.named_parameters())
         keys = {part: self.traced.parameter(f"{call.where}.{part}") for part in held}
-        shared = tuple(part for part, key in keys.items() if key in self.held)
+        shared = tuple(p for p, key in keys.items() if key in self.held or is_shared(held[p]))
         frozen = tuple(part for part, p in held.items() if not p.requires_grad)
         whole = bool(held) and not call.trains
         return Call(
@@ -140,11 +140,9 @@ class Writer:
             arguments["dtype"] = dtype
         if call.op == "buffer":
             return Call(call.op, arguments, frozen=not call.trains)
-        shared = self.traced.parameter(call.name) in self.held
+        shared = self.traced.parameter(call.name) in self.held or is_shared(call.parameter)
         frozen = not call.parameter.requires_grad
-        return Call(
-            call.op, arguments, frozen=frozen, shared_parts=("value",) if shared else ()
-        )
+        return Call(call.op, arguments, frozen=frozen, shared_parts=("value",) if shared else ())
 
 
 @dataclass(frozen=True)
@@ -179,7 +177,7 @@ class _Naming:
             ratio = Fraction(root.size, widths[base])
             # ratio · width must be a multiple of what the root must be a multiple of
             step = lcm(multiples[base], (root.multiple / ratio).numerator)
-            if ratio < NARROWEST or 2 * step > widths[base]:
+            if ratio < NARROWEST or (step > COARSEST and 2 * step > widths[base]):
                 continue  # a rank, or a size that was rounded: it stays as it is
             names[root] = Size(base, ratio.numerator, ratio.denominator)
             multiples[base] = step

@@ -1,0 +1,318 @@
+"""Models that are not in the zoo, from end to end: read, profile one, estimate others, meter them.
+
+    python benchmarks/own_models.py                    # about 35 minutes on 2 cores
+    python benchmarks/own_models.py vit_tiny --models 5 --folder /tmp/trial
+
+For each family of benchmarks/models.py one member is profiled, the largest, as accuracy.py does it.
+The others are real models, not the profiled one's layers at other widths: the factory builds them
+with other arguments, widths and depths, and each is read anew. Then two ways of fine-tuning: what a
+frozen body saves, as estimated and as metered side by side.
+
+What is already in the results is not run again unless --again is given; a profile that was
+interrupted goes on. The table goes to docs/results.md, unless --folder puts the results elsewhere.
+Run it from the root of the repository, and leave the machine alone meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from accuracy import show
+from machine import RESULTS, machine_line, write_section
+
+import ampere
+from ampere.baselines import fit_flops, fit_flops_affine
+from ampere.devices.device import Device, ModelSpec, Workload
+from ampere.errors import DataError
+from ampere.evaluating import Evaluation, _meter, _result
+from ampere.families import Member
+from ampere.fitting import Fit, usable
+from ampere.measuring import measure
+from ampere.profiling import open_journal, reference_of
+
+MODELS = os.path.relpath(Path(__file__).with_name("models.py"))
+METHODS = ("paper", "flops", "flops_affine", "extrapolation", "repeat")
+STEPS = 10  # for the extrapolation
+PAIRS = 5  # members of each way of fine-tuning
+
+Row = dict[str, Any]
+Arguments = Mapping[str, int | str]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Models of one factory: the one to profile, and what the arguments of the others may be."""
+
+    name: str
+    profiled: Arguments
+    choices: Mapping[str, Sequence[int]]
+
+    def spec(self, arguments: Arguments) -> str:
+        """What names a member to ampere."""
+        return f"{MODELS}:{self.text(arguments)}"
+
+    def text(self, arguments: Arguments) -> str:
+        """What names a member to people."""
+        return f"{self.name}({', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
+
+    def draw(self, count: int) -> list[Arguments]:
+        """Distinct members, without the profiled one."""
+        points = itertools.product(*self.choices.values())
+        every = [dict(zip(self.choices, point, strict=True)) for point in points]
+        return list(random.Random(0).sample([a for a in every if a != self.profiled], count))
+
+    def member(self, arguments: Arguments) -> Member:
+        """A model as its factory builds it, and its layers as they are read from it."""
+        spec = self.spec(arguments)
+        layers = ampere.read_layers(spec)
+        return Member(self.text(arguments), Workload(model=ModelSpec(spec)), layers)
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family(
+            "vit_tiny",
+            {"width": 96, "depth": 2},
+            {"width": range(32, 97, 4), "depth": range(1, 5)},  # widths are multiples of the heads
+        ),
+        Family(
+            "mobilenet",
+            {"width": 24, "depth": 2},
+            {"width": range(6, 25), "depth": range(1, 4)},
+        ),
+        Family(
+            "gpt",
+            {"width": 96, "depth": 2},
+            {"width": range(24, 97, 4), "depth": range(1, 5)},
+        ),
+        Family(
+            "unet",
+            {"width": 16, "levels": 3},
+            {"width": range(4, 17), "levels": (2, 3)},
+        ),
+        Family(
+            "question_answering",
+            {"width": 32, "hidden": 96, "depth": 2},
+            {"width": range(8, 33), "hidden": range(16, 97), "depth": range(1, 4)},
+        ),
+    )
+}
+TUNED = (("vit_tiny", "head"), ("mobilenet", "head"), ("vit_tiny", "lora"), ("gpt", "lora"))
+
+
+def profile(spec: str, path: Path, device: Device, max_points: int) -> ampere.Profile:
+    strategy = ampere.Strategy(max_points=max_points)
+    return ampere.profile(spec, path=path, device=device, strategy=strategy, watch=show)
+
+
+def on_machine(device: Device) -> str:
+    identity = device.fingerprint.identity
+    return machine_line({key: identity[key] for key in ("threads", "framework")})
+
+
+def run(family: Family, folder: Path, device: Device, models: int, max_points: int) -> Row:
+    path = folder / f"own_{family.name}.ampere"
+    start = time.monotonic()
+    profile(family.spec(family.profiled), path, device, max_points)
+    spent = time.monotonic() - start
+    found = evaluate(family, path, device, models)
+    kinds = {layer.kind.name for layer in family.member(family.profiled).layers}
+    every = ampere.Profile.load(path).fit.processes
+    sys.stderr.write("\n")
+    return found.to_json() | {
+        "profiled": family.text(family.profiled),
+        "kinds": len(kinds),
+        "stand_ins": len(set(every) - kinds),
+        "wall_s": spent,
+        "machine": on_machine(device),
+    }
+
+
+def evaluate(family: Family, path: Path, device: Device, models: int) -> Evaluation:
+    """As `ampere.evaluate`, for members that their own code builds."""
+    start = time.monotonic()
+    drawn = [family.member(arguments) for arguments in family.draw(models)]
+    journal, _ = open_journal(path, device)
+    with journal:
+        known = ampere.Profile(tuple(journal.measurements), journal.header)
+        rows = known.measurements
+        fits: list[Fit] = [known.fit, fit_flops(rows), fit_flops_affine(rows)]
+        covered, failed = [], []
+        for member in drawn:
+            missing = known.estimate(member.layers).uncovered
+            if missing:
+                names = ", ".join(layer.name for layer in missing)
+                failed.append(f"{member.name}: the profile does not cover {names}")
+            else:
+                covered.append(member)
+        metered, guessed = _meter(covered, journal, device, STEPS, None, show)
+    results = []
+    for member, (first, second), few in zip(covered, metered, guessed, strict=True):
+        broken = first.failed or second.failed
+        if broken:
+            failed.append(f"{member.name}: {broken}")
+        else:
+            results.append(_result(member, first, second, few, fits, known.fit.noise))
+    if not results:
+        raise DataError(f"no member could be metered; the first one: {failed[0]}")
+    return Evaluation(
+        tuple(results),
+        tuple(failed),
+        len(usable(rows)),
+        known.profiling_s,
+        known.device,
+        device.provenance,
+        time.monotonic() - start,
+    )
+
+
+def run_tuned(family: Family, tune: str, folder: Path, device: Device, max_points: int) -> Row:
+    """Add the frozen kinds to a copy of the family's profile, then compare frozen with full."""
+    path = folder / f"own_{family.name}_{tune}.ampere"
+    if not path.exists():
+        shutil.copy(folder / f"own_{family.name}.ampere", path)
+    before = ampere.Profile.load(folder / f"own_{family.name}.ampere")
+    known = profile(family.spec({**family.profiled, "tune": tune}), path, device, max_points)
+    nominal = reference_of(known.header, device)
+    pairs, failed = [], []
+    for arguments in family.draw(PAIRS):
+        members = [family.member(a) for a in (arguments, {**arguments, "tune": tune})]
+        said = [known.estimate(member.layers) for member in members]
+        metered = measure(device, [(m.workload, m.layers) for m in members], nominal)
+        reasons = [f"the profile does not cover {layer.name}" for answer in said
+                   for layer in answer.uncovered]  # fmt: skip
+        reasons += [row.failed for row in metered if row.failed is not None]
+        if reasons:
+            failed.append(f"{members[1].name}: {'; '.join(reasons)}")
+            continue
+        pairs.append(
+            {
+                "model": members[1].name,
+                "estimated_j": [answer.energy_j for answer in said],
+                "metered_j": [row.energy_j_per_step for row in metered],
+            }
+        )
+    sys.stderr.write("\n")
+    return {
+        "model": family.name,
+        "tune": tune,
+        "measurements": len(usable(known.measurements)) - len(usable(before.measurements)),
+        "profiling_s": known.profiling_s - before.profiling_s,
+        "provenance": device.provenance.value,
+        "pairs": pairs,
+        "failed": failed,
+        "machine": on_machine(device),
+    }
+
+
+def share(pair: Row, key: str) -> float:
+    full, frozen = pair[key]
+    return float(frozen / full)
+
+
+def table(rows: Mapping[str, Row], tuned: Mapping[str, Row]) -> str:
+    def number(value: float | None) -> str:
+        return "–" if value is None else f"{value:.1f}"
+
+    machines = {row["machine"] for row in (*rows.values(), *tuned.values())}
+    text = ["Machine: " + " ".join(sorted(machines)), ""]
+    text += [
+        "MAPE in percent over unseen members, other widths and depths, built by their own code;",
+        "`repeat` is the floor: the error of metering the same model a second time.",
+        "",
+        "| profiled | members | kinds + stand-ins | "
+        + " | ".join(METHODS)
+        + " | coverage of 90 % interval | measurements | seconds |",
+        "|---" * (len(METHODS) + 6) + "|",
+    ]
+    for row in rows.values():
+        cells = [f"`{row['profiled']}`", str(len(row["models"]))]
+        cells.append(f"{row['kinds']} + {row['stand_ins']}")
+        cells += [number(row["mape"].get(method)) for method in METHODS]
+        cells += [
+            f"{row['coverage_90']:.0%}",
+            str(row["measurements"]),
+            f"{row['profiling_s']:.0f}",
+        ]
+        text.append("| " + " | ".join(cells) + " |")
+    if tuned:
+        text += [
+            "",
+            "Fine-tuning: joules of a step that trains only the head, or adapters of rank 4 (and",
+            "the head, where it is no embedding too), as a share of a step that trains everything;",
+            "means over unseen members, metered side by side. `error` is the MAPE of the frozen",
+            "models' estimates; measurements and seconds are what their kinds took in addition.",
+            "",
+            "| model | trained | members | share estimated | metered | error | measurements |"
+            " seconds |",
+            "|---" * 8 + "|",
+        ]
+    for row in tuned.values():
+        if not row["pairs"]:
+            continue
+        shares = [
+            fmean(share(p, key) for p in row["pairs"]) for key in ("estimated_j", "metered_j")
+        ]
+        misses = [abs(p["estimated_j"][1] / p["metered_j"][1] - 1) for p in row["pairs"]]
+        cells = [row["model"], row["tune"], str(len(row["pairs"])), *(f"{s:.2f}" for s in shares)]
+        cells += [number(100 * fmean(misses)), str(row["measurements"])]
+        text.append("| " + " | ".join([*cells, f"{row['profiling_s']:.0f}"]) + " |")
+    broken = [reason for row in (*rows.values(), *tuned.values()) for reason in row["failed"]]
+    if broken:
+        text += ["", "Without these:", "", *(f"- {reason}" for reason in broken)]
+    return "\n".join(text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("families", nargs="*", default=list(FAMILIES))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--models", type=int, default=20)
+    parser.add_argument("--max-points", type=int, default=14)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--folder", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    folder: Path = options.folder
+    folder.mkdir(exist_ok=True)
+    kept = folder / "own_models.json"
+    done: dict[str, dict[str, Row]] = {"models": {}, "tuned": {}}
+    if kept.exists():
+        done = json.loads(kept.read_text())
+    tuned = [(name, tune) for name, tune in TUNED if name in options.families]
+    if options.again:  # a journal that is there would be resumed, not measured again
+        for name in [*options.families, *(f"{name}_{tune}" for name, tune in tuned)]:
+            done["models"].pop(name, None)
+            done["tuned"].pop(name, None)
+            (folder / f"own_{name}.ampere").unlink(missing_ok=True)
+    with ampere.LocalDevice(ampere.Settings(threads=options.threads)) as device:
+        for name in options.families:
+            if name not in done["models"]:
+                row = run(FAMILIES[name], folder, device, options.models, options.max_points)
+                done["models"][name] = row
+                kept.write_text(json.dumps(done, indent=1) + "\n")
+        for name, tune in tuned:
+            if f"{name}_{tune}" not in done["tuned"]:
+                row = run_tuned(FAMILIES[name], tune, folder, device, options.max_points)
+                done["tuned"][f"{name}_{tune}"] = row
+                kept.write_text(json.dumps(done, indent=1) + "\n")
+    text = table(done["models"], done["tuned"])
+    print(text)
+    if folder == RESULTS:
+        write_section("own models", text)
+
+
+if __name__ == "__main__":
+    main()
