@@ -72,7 +72,8 @@ def network_inputs(layers: Sequence[Layer], device: str = "cpu") -> tuple[torch.
         for (source, number), x in zip(layer.reads, example_inputs(layer, device), strict=True):
             if source < 0:
                 found.setdefault(number, x)
-    return tuple(found[number] for number in sorted(found))
+    unread = torch.empty(0, device=device)
+    return tuple(found.get(number, unread) for number in range(1 + max(found)))
 
 
 def structure_of(layer: Layer) -> Structure:

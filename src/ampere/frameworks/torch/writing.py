@@ -171,14 +171,16 @@ class _Naming:
             multiples[label] = (unit * root.multiple).numerator
         widths = {label: int(root.size * unit) for label, (root, unit) in units.items()}
         base = "out" if "out" in units else next(iter(units), None)
+        ranks = _ranks(sizes, group)
         for root in _roots_inside(sizes, group):
             if root in names or base is None:
                 continue
             ratio = Fraction(root.size, widths[base])
             # ratio · width must be a multiple of what the root must be a multiple of
             step = lcm(multiples[base], (root.multiple / ratio).numerator)
-            if ratio < NARROWEST or (step > COARSEST and 2 * step > widths[base]):
-                continue  # a rank, or a size that was rounded: it stays as it is
+            rounded = step > COARSEST and 2 * step > widths[base]
+            if ratio < NARROWEST or rounded or (ratio < 1 and root in ranks):
+                continue  # it stays as it is
             names[root] = Size(base, ratio.numerator, ratio.denominator)
             multiples[base] = step
         return cls(names, widths, multiples)
@@ -208,6 +210,22 @@ def _roots_inside(sizes: Sizes, group: Segment) -> dict[Channels, None]:
             dims.extend(sizes.of(Value(call.index, path)))
         found.update((dim.root, None) for dim in dims if isinstance(dim, Scaled) and free(dim))
     return found
+
+
+def _ranks(sizes: Sizes, group: Segment) -> set[Channels]:
+    """Channels made by what is trained beside frozen weights: the rank of an adapter."""
+    makes = {"out_features", "out_channels"}
+    weighted = [call for call in group if makes & set(sizes.arguments.get(call.index, {}))]
+    if all(call.trains for call in weighted):
+        return set()
+    made = (
+        dim
+        for call in weighted
+        if call.trains
+        for path in call.outputs
+        for dim in sizes.of(Value(call.index, path))
+    )
+    return {dim.root for dim in made if isinstance(dim, Scaled)}
 
 
 class _Scope:
