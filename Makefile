@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format benchmarks clean
+.PHONY: help setup demo test lint format benchmarks benchmark-reading clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,9 +34,19 @@ format: setup  ## let ruff format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-benchmarks: setup  ## the figures in docs/results.md; takes about an hour, leave the machine alone
+benchmarks: setup  ## the figures in docs/results.md; takes two hours, leave the machine alone
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/fidelity.py
 	$(BIN)/python benchmarks/accuracy.py --again
+	$(BIN)/python benchmarks/own_models.py --again
+
+# timm needs torchvision, whose own build of torch we do not want: an environment of its own.
+benchmark-reading:  ## read every architecture of timm; takes half an hour
+	$(PYTHON) -m venv .venv-timm
+	.venv-timm/bin/pip install --quiet --constraint constraints.txt --editable '.[torch]'
+	.venv-timm/bin/pip install --quiet --no-deps timm==1.0.30 torchvision==0.28.0
+	.venv-timm/bin/pip install --quiet huggingface_hub safetensors pyyaml pillow
+	.venv-timm/bin/python benchmarks/reading.py
 
 clean:  ## remove .venv and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-timm .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -24,7 +24,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -35,10 +35,9 @@ from machine import RESULTS, machine_line, write_section
 import ampere
 from ampere.baselines import fit_flops, fit_flops_affine
 from ampere.devices.device import Device, ModelSpec, Workload
-from ampere.errors import DataError
-from ampere.evaluating import Evaluation, _meter, _result
+from ampere.evaluating import Evaluation, compare
 from ampere.families import Member
-from ampere.fitting import Fit, usable
+from ampere.fitting import usable
 from ampere.measuring import measure
 from ampere.profiling import open_journal, reference_of
 
@@ -143,40 +142,19 @@ def run(family: Family, folder: Path, device: Device, models: int, max_points: i
 
 def evaluate(family: Family, path: Path, device: Device, models: int) -> Evaluation:
     """As `ampere.evaluate`, for members that their own code builds."""
-    start = time.monotonic()
-    drawn = [family.member(arguments) for arguments in family.draw(models)]
     journal, _ = open_journal(path, device)
     with journal:
         known = ampere.Profile(tuple(journal.measurements), journal.header)
-        rows = known.measurements
-        fits: list[Fit] = [known.fit, fit_flops(rows), fit_flops_affine(rows)]
         covered, failed = [], []
-        for member in drawn:
-            missing = known.estimate(member.layers).uncovered
+        for member in map(family.member, family.draw(models)):
+            missing = ", ".join(layer.name for layer in known.estimate(member.layers).uncovered)
             if missing:
-                names = ", ".join(layer.name for layer in missing)
-                failed.append(f"{member.name}: the profile does not cover {names}")
+                failed.append(f"{member.name}: the profile does not cover {missing}")
             else:
                 covered.append(member)
-        metered, guessed = _meter(covered, journal, device, STEPS, None, show)
-    results = []
-    for member, (first, second), few in zip(covered, metered, guessed, strict=True):
-        broken = first.failed or second.failed
-        if broken:
-            failed.append(f"{member.name}: {broken}")
-        else:
-            results.append(_result(member, first, second, few, fits, known.fit.noise))
-    if not results:
-        raise DataError(f"no member could be metered; the first one: {failed[0]}")
-    return Evaluation(
-        tuple(results),
-        tuple(failed),
-        len(usable(rows)),
-        known.profiling_s,
-        known.device,
-        device.provenance,
-        time.monotonic() - start,
-    )
+        others = [fit_flops(known.measurements), fit_flops_affine(known.measurements)]
+        found = compare(covered, known, others, journal, device, steps=STEPS, watch=show)
+    return replace(found, failed=(*failed, *found.failed))
 
 
 def run_tuned(family: Family, tune: str, folder: Path, device: Device, max_points: int) -> Row:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,14 +16,22 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+import ampere
+from ampere.devices.device import Settings, Workload
+from ampere.errors import ModelError
+from ampere.frameworks.torch import plan_variants, read_layers, read_whole
+from ampere.frameworks.torch import resize as resize_model
 from ampere.frameworks.torch.building import build
 from ampere.frameworks.torch.counting import backward
 from ampere.frameworks.torch.kinds import Setting
 from ampere.frameworks.torch.reading import Reading, read_model
 from ampere.frameworks.torch.tracing import synthetic_inputs, tensors_in, trace
+from ampere.frameworks.torch.training import make_trainer
 from ampere.inputs import Inputs, parse_inputs
-from ampere.layers import Layer, Role
+from ampere.layers import Layer, Role, Widths
 from ampere.resizing import choices, resample, resize
+from ampere.variants import isolate
+from fakes import FakeDevice, total
 from reference_models import REFERENCES, Reference, example
 
 BATCH = 4
@@ -133,12 +142,13 @@ def test_resized_layers_equal_the_real_class_at_the_new_width(name: str) -> None
 RESIZABLE = [name for name in NAMES if name not in BY_VALUES]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(name=st.sampled_from(RESIZABLE), seed=st.integers(0, 2**16))
 def test_a_model_at_random_widths_reads_as_these_widths_and_trains(name: str, seed: int) -> None:
     reference = REFERENCES[name]
     original = read(reference.build(reference.width), reference).layers
-    drawn = resample(original, random.Random(seed))
+    # Not the very smallest: with heads of size 1 a reshape cannot say which size is the head's.
+    drawn = resample(original, random.Random(seed), least=2)
     model = build(drawn)
     inputs = parse_inputs(reference.inputs)
     spec = Inputs(tuple(inputs))  # a network of layers takes all its inputs by position
@@ -163,5 +173,180 @@ def test_every_reference_has_a_choice_of_widths() -> None:
         assert free and all(choice.size % choice.step == 0 for choice in free), name
 
 
-def roles(layers: tuple[Layer, ...]) -> list[Role]:
-    return [layer.kind.role for layer in layers]
+# --- where layers begin and end ---
+
+
+def layers_of(name: str) -> tuple[Layer, ...]:
+    reference = REFERENCES[name]
+    return read(reference.build(reference.width), reference).layers
+
+
+def named(layers: tuple[Layer, ...], part: str) -> list[Layer]:
+    return [layer for layer in layers if part in layer.name]
+
+
+def test_equal_blocks_are_one_layer_each_and_one_kind() -> None:
+    for name, part in (("residual_basic", "body.0"), ("vit", "attn"), ("gpt", "mlp")):
+        blocks = named(layers_of(name), part)
+        assert len(blocks) > 1 and len({layer.kind for layer in blocks}) == 1, name
+
+
+@pytest.mark.parametrize(
+    ("name", "block", "convolutions"),
+    [("inception", "body.0", 6), ("dense", "body.0", 4), ("squeeze_excite", "body.0.0", 2)],
+)
+def test_what_branches_is_one_layer(name: str, block: str, convolutions: int) -> None:
+    (layer,) = named(layers_of(name), block)
+    assert layer.kind.structure is not None
+    assert sum(call.op == "Conv2d" for call in layer.kind.structure.calls) == convolutions
+
+
+def test_tokens_and_positions_belong_to_the_first_layer() -> None:
+    first = layers_of("vit")[0]
+    assert first.kind.structure is not None
+    assert [call.op for call in first.kind.structure.calls].count("parameter") == 2
+    assert layers_of("gpt")[0].params == 50 * 32 + 16 * 32  # both embeddings
+
+
+@pytest.mark.parametrize("name", ["unet", "unet_interpolate"])
+def test_long_skips_make_layers_with_several_inputs(name: str) -> None:
+    layers = layers_of(name)
+    joining = [layer for layer in layers if len(layer.reads) > 1]
+    assert len(joining) == 2  # one for each skip
+    largest = max(layer.features.flops or 0.0 for layer in layers)
+    assert largest < 0.5 * sum(layer.features.flops or 0.0 for layer in layers)
+
+
+def test_every_decoder_layer_reads_the_memory() -> None:
+    layers = layers_of("encoder_decoder")
+    memory = {layer.reads[1] for layer in named(layers, "cross_attention")}
+    assert len(memory) == 1
+    ((number, _),) = memory
+    assert "encoder" in layers[number].name
+
+
+def test_both_branches_of_a_siamese_network_are_read_and_share_their_weights() -> None:
+    layers = layers_of("siamese")
+    firsts = [layer for layer in layers if layer.kind.role is Role.FIRST]
+    assert [layer.reads for layer in firsts] == [((-1, 0),), ((-1, 1),)]
+    ours, theirs = named(layers, "trunk.0.0")
+    assert ours.params and theirs.params == 0
+    assert theirs.kind.structure is not None
+    assert any(call.shared_parts for call in theirs.kind.structure.calls)
+
+
+def test_a_tied_head_has_no_parameters_and_no_update_of_its_own() -> None:
+    head = layers_of("gpt")[-1]
+    assert head.kind.structure is not None
+    linear = next(call for call in head.kind.structure.calls if call.op == "Linear")
+    assert linear.shared_parts == ("weight",)
+
+
+def test_what_nothing_uses_is_named() -> None:
+    reference = REFERENCES["unused_parameter"]
+    unused = read(reference.build(reference.width), reference).unused
+    assert set(unused) == {"unused_scale", "unused_conv.weight", "unused_conv.bias"}
+
+
+def test_a_frozen_body_needs_no_backward_pass_and_adapters_do() -> None:
+    trunk = layers_of("head_only")[:-1]
+    assert all(not layer.kind.structure.input_grad for layer in trunk if layer.kind.structure)
+    adapted = named(layers_of("lora"), "attn")[-1].kind.structure
+    assert adapted is not None and adapted.input_grad
+    assert any(call.frozen for call in adapted.calls)
+    assert any(call.op == "parameter" and not call.frozen for call in adapted.calls)
+
+
+def test_outputs_keep_their_names() -> None:
+    last = layers_of("dict_output")[-1].kind.structure
+    assert last is not None and set(last.result["dict"]) == {"out", "aux"}
+
+
+# --- profiling ---
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_kind_has_a_variant_that_trains(name: str) -> None:
+    layers = layers_of(name)
+    isolations = plan_variants(layers).isolations
+    assert {layer.kind for layer in layers} <= {isolation.kind for isolation in isolations}
+    for isolation in isolations:
+        variant = isolate(isolation, Widths(isolation.steps))
+        make_trainer(Workload(variant.layers), Settings()).step()
+
+
+@pytest.mark.parametrize("name", ["unet", "multi_input", "encoder_decoder", "lora"])
+def test_a_profile_estimates_resized_models_to_the_joule(name: str, tmp_path: Path) -> None:
+    reference = REFERENCES[name]
+    model = reference.build(reference.width)
+    profile = ampere.profile(
+        model,
+        reference.inputs,
+        path=tmp_path / "p.ampere",
+        device=FakeDevice(),
+        batch_size=BATCH,
+        strategy=ampere.Strategy(max_points=8),
+    )
+    drawn = resample(layers_of(name), random.Random(3))
+    estimate = profile.estimate(drawn)
+    assert not estimate.uncovered
+    truth = total(drawn)
+    assert estimate.energy_j == pytest.approx(truth.energy_j, rel=0.05)
+
+
+# --- what cannot be read ---
+
+
+class Fails(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.good = nn.Linear(4, 4)
+        self.inner = nn.Sequential(nn.Linear(4, 4), nn.Linear(5, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(self.good(x))
+
+
+def test_errors_name_the_module_and_the_reason() -> None:
+    with pytest.raises(ModelError, match=r"in inner\.1: .*(shapes|dimension)"):
+        read_layers(Fails(), parse_inputs("4"))
+
+
+def test_a_missing_input_says_how_to_give_several() -> None:
+    with pytest.raises(ModelError, match=r"features.*name each input"):
+        read_layers(REFERENCES["multi_input"].build(16), parse_inputs("3x16x16"))
+
+
+# --- other widths ---
+
+
+def test_widths_that_are_tied_follow() -> None:
+    layers = layers_of("residual_basic")
+    first = next(choice for choice in choices(layers) if not choice.fixed)
+    name = f"{layers[first.places[0][0]].name}.{first.places[0][1]}"
+    resized = resize(layers, {name: 2 * first.size})
+    for i, width in first.places:
+        assert resized[i].widths[width] == 2 * layers[i].widths[width]
+
+
+@pytest.mark.parametrize(
+    ("widths", "says"),
+    [
+        ({"nothing.out": 3}, "no width 'nothing.out'"),
+        ({"blocks.0.attn.width": 30}, "multiple of 4"),
+        ({"blocks.0.attn.width": 16, "blocks.0.mlp.width": 20}, "tied and cannot differ"),
+    ],
+)
+def test_widths_that_cannot_be_are_refused(widths: dict[str, int], says: str) -> None:
+    with pytest.raises(ModelError, match=says):
+        resize(layers_of("vit"), widths)
+
+
+def test_a_model_is_resized_in_one_call() -> None:
+    reference = REFERENCES["vit"]
+    width = {"blocks.0.mlp.width": 24}
+    model = resize_model(reference.build(32), width, reference.inputs, batch_size=2)
+    args, _ = example(reference, 2)
+    assert model(*args).shape == (2, 10)
+    layers = read_whole(model, reference.inputs, batch_size=2).layers
+    assert {size for layer in layers for size in layer.widths.values()} == {24}

@@ -200,17 +200,29 @@ def evaluate(
         raise DataError(f"{models} models are nothing to evaluate on: use 1 or more")
     if not any_device:
         refuse_to_mix(device.fingerprint, journal.header.fingerprint)
-    start = time.monotonic()
     profile = Profile(tuple(journal.measurements), journal.header)
     drawn = list(itertools.islice(members(spec, random.Random(seed)), models))
     _refuse_uncovered(drawn, profile)
     _isolate(spec, journal, device, watch)
-    fits: list[Fit] = [
-        profile.fit,
-        fit_flops(journal.measurements),
-        fit_flops_affine(journal.measurements),
-        fit_neuralpower(journal.measurements),
-    ]
+    baselines = (fit_flops, fit_flops_affine, fit_neuralpower)
+    others = [baseline(journal.measurements) for baseline in baselines]
+    return compare(drawn, profile, others, journal, device, steps=steps, effort=effort, watch=watch)
+
+
+def compare(
+    drawn: Sequence[Member],
+    profile: Profile,
+    others: Sequence[Fit],
+    journal: Journal,
+    device: Device,
+    *,
+    steps: int = 10,
+    effort: Effort | None = None,
+    watch: Watch = unwatched,
+) -> Evaluation:
+    """Meter these models interleaved, and compare with what a profile and other methods say."""
+    start = time.monotonic()
+    fits = [profile.fit, *others]
     metered, guessed = _meter(drawn, journal, device, steps, effort, watch)
     results, failed = [], []
     for member, (first, second), few in zip(drawn, metered, guessed, strict=True):

@@ -93,13 +93,18 @@ def read_whole(
 
 
 def resize(
-    model: nn.Module | str, widths: Mapping[str, int], input: Input | None = None
+    model: nn.Module | str,
+    widths: Mapping[str, int],
+    input: Input | None = None,
+    *,
+    batch_size: int = 10,
 ) -> nn.Module:
     """The model rebuilt from its layers with some widths changed, named like `conv1.out`.
 
-    Widths that are tied follow. The weights are new; inputs go by position.
+    Widths that are tied follow. The weights are new, inputs go by position, and where the model
+    itself writes the batch into a shape, it takes batches of this size only.
     """
-    return build(resized(read(model, input), widths))
+    return build(resized(read(model, input, batch_size=batch_size), widths))
 
 
 def as_inputs(input: Input) -> Inputs:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -265,6 +267,9 @@ def _pick(values: list[Any], tree: Any) -> Any:
 def find_function(name: str) -> Callable[..., Any]:
     """A function of torch by its full name; only names that a trace can have written."""
     home, _, rest = name.partition(".")
+    attribute = re.fullmatch(r"torch\.Tensor\.(\w+)\.__get__", name)
+    if attribute is not None:  # x.T, x.real
+        return operator.attrgetter(attribute[1])
     found: Any = torch
     for part in rest.split("."):
         found = getattr(found, part, None)

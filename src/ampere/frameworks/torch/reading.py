@@ -69,6 +69,7 @@ def read_model(model: nn.Module, inputs: Inputs, setting: Setting) -> Reading:
     needed = replace(traced, calls=tuple({call.index: call for call in calls}.values()))
     writer = Writer(needed, follow(needed), inputs, setting)
     borders = _borders(groups, traced)
+    writer.settle(groups, borders)
     names = _distinct([_name_of(group, tainted) for group in groups])
     layers = []
     for i, (name, group) in enumerate(zip(names, groups, strict=True)):

@@ -65,6 +65,15 @@ class Writer:
         kind = describe(structure, role, self.setting)
         return Layer(name, kind, Widths(naming.widths))
 
+    def settle(self, groups: Sequence[Segment], borders: Sequence[Borders]) -> None:
+        """What one layer asks of a width (its heads) holds for all layers that it is tied to."""
+        for group, border in zip(groups, borders, strict=True):
+            naming = _Naming.of(self.sizes, group, border)
+            for root, size in naming.names.items():
+                if size.width in naming.multiples:
+                    ratio = Fraction(size.times, size.over)
+                    root.require((ratio * naming.multiples[size.width]).numerator)
+
     def hold(self, group: Segment) -> int:
         """Count the parameters of a group, and those of later layers as shared with it."""
         fresh = {}
