@@ -201,7 +201,9 @@ class Piece(nn.Module):
         shape = fill(call.arguments["shape"], widths)
         dtype = getattr(torch, call.arguments.get("dtype", "float32"))
         if call.op == "parameter":
-            parameter = nn.Parameter(torch.zeros(shape, dtype=dtype), not call.frozen)
+            # Small numbers, not zeros: a weight that is normalised must have a length.
+            start = torch.randn(shape, dtype=dtype) / 50
+            parameter = nn.Parameter(start, not call.frozen)
             if call.shared_parts:
                 mark_shared(parameter)
             self.register_parameter(name, parameter)

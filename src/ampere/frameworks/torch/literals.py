@@ -191,14 +191,14 @@ def _weights(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Templa
 
 
 def _product(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Template:
-    """A matrix product: both sides of a matrix that a module holds are channels of a layer.
+    """A matrix product: the longer side of a matrix that a module holds is channels of a layer.
 
-    Except where it becomes much narrower: the rank of an adapter is a choice of its own.
+    The shorter one follows what it meets, or is a choice of its own, such as an adapter's rank.
     """
     for dims in inputs:
         sides = [dim for dim in dims[-2:] if isinstance(dim, Scaled)]
-        if len(sides) == 2 and 2 * min(d.size for d in sides) >= max(d.size for d in sides):
-            for dim in sides:
+        for dim in sides:
+            if len(sides) == 2 and dim.size == max(side.size for side in sides):
                 dim.root.named = True
     return call.args, call.kwargs
 
