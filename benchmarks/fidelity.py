@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from machine import RESULTS, machine_line
+from machine import RESULTS, machine_line, write_section
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ampere.devices.device import Settings
@@ -222,7 +222,10 @@ def main() -> None:
         "models": rows,
     }
     options.out.write_text(json.dumps(whole, indent=1) + "\n")
-    print(table(rows, repeat, machine))
+    text = table(rows, repeat, machine)
+    print(text)
+    if options.out == RESULTS / "fidelity.json":
+        write_section("fidelity", text)
 
 
 if __name__ == "__main__":

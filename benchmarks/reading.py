@@ -43,7 +43,7 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Any
 
-from machine import RESULTS, machine_line
+from machine import RESULTS, machine_line, write_section
 
 BATCH_SIZE = 2
 Row = dict[str, Any]
@@ -385,7 +385,10 @@ def main() -> None:
     summary = {"machine": machine_line(versions), "batch_size": BATCH_SIZE, **summarise(rows)}
     write(path, summary, rows)
     journal.unlink()
-    print(f"Machine: {summary['machine']}\n\n{text_of(summary, rows)}\n\n{path}")
+    text = f"Machine: {summary['machine']}\n\n```\n{text_of(summary, rows)}\n```"
+    print(f"{text}\n\n{path}")
+    if path == RESULTS / "reading.json":
+        write_section("reading", text)
 
 
 if __name__ == "__main__":
