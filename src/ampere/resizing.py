@@ -174,7 +174,7 @@ def _reads(i: int, layer: Layer) -> tuple[tuple[int, int], ...]:
 def _twin(layers: Sequence[Layer], i: int) -> int | None:
     """The layer before that runs the same modules: both have the widths of its parameters."""
     name, mark, _ = layers[i].name.partition("#")
-    if not mark:
+    if not mark or not any(call.shared_parts for call in _structure(layers[i]).calls):
         return None
     return next((k for k in range(i) if layers[k].name == name), None)
 

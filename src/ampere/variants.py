@@ -137,7 +137,7 @@ class _Planner:
         first = self.layers[0].kind
         for layer in self.layers:
             structure = _structure(layer.kind)
-            grad_out = structure.input_grad or any(_trains(call) for call in structure.calls)
+            grad_out = structure.outputs[0].grad
             before = after = None
             if layer.kind.role is not Role.LAST:
                 after = self._last_behind(structure, grad_out)

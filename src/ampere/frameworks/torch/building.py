@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -126,6 +127,8 @@ def fill(tree: Json, widths: Mapping[str, int]) -> Any:
             return slice(*fill(tree["slice"], widths))
         if "memory_format" in tree:
             return getattr(torch, tree["memory_format"])
+        if "list" in tree:
+            return [fill(part, widths) for part in tree["list"]]
         if "float" in tree:
             return float(tree["float"])
         if "ellipsis" in tree:
@@ -275,6 +278,8 @@ def find_function(name: str) -> Callable[..., Any]:
     found: Any = torch
     for part in rest.split("."):
         found = getattr(found, part, None)
+        if isinstance(found, ModuleType) and not found.__name__.startswith("torch"):
+            raise ModelError(f"{name} is not a function of torch")
     if home != "torch" or not callable(found):
         raise ModelError(f"{name} is not a function of torch")
     function: Callable[..., Any] = found

@@ -55,16 +55,16 @@ def runs_resized(layer: Layer) -> bool:
     calls = structure_of(layer).calls
     if all(is_module(call) for call in calls):  # their sizes follow from rules, not from asking
         return True
-    return _runs_resized(replace(layer, name=""))
+    steps = tuple(sorted(structure_of(layer).multiples.items()))  # no part of the kind's name
+    return _runs_resized(replace(layer, name=""), steps)
 
 
 @lru_cache(maxsize=4096)
-def _runs_resized(layer: Layer) -> bool:
-    structure = structure_of(layer)
+def _runs_resized(layer: Layer, steps: tuple[tuple[str, int], ...]) -> bool:
     other = {
         name: width - step if width > step else width + step
         for name, width in layer.widths.items()
-        for step in (structure.multiples[name],)
+        for step in (dict(steps)[name],)
     }
     return _runs(replace(layer, widths=Widths(other)))
 

@@ -29,15 +29,11 @@ from ampere.frameworks.torch.tracing import Trace, TracedCall, Value
 Segment = list[TracedCall]
 MANY = 8  # weights in a row; the blocks that people write have fewer
 NORMALISATION = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
-_PRODUCTS = (
-    "linear",
-    "matmul",
-    "__matmul__",
-    "bmm",
-    "mm",
-    "einsum",
-    "scaled_dot_product_attention",
-)
+_ATTENTION = "scaled_dot_product_attention"
+_PRODUCTS = {
+    *("linear", "matmul", "__matmul__", "__rmatmul__", "bmm", "mm", "addmm", "baddbmm"),
+    *("einsum", "tensordot", _ATTENTION),
+}
 
 
 def cut(traced: Trace) -> list[Segment]:
@@ -73,6 +69,7 @@ class _Cutter:
         self.depths = [common_depth(a.stack, b.stack) for a, b in pairwise(self.calls)]
         self.work = [work(call) for call in self.calls]
         self.ranges = self._ranges()
+        self.glued = self._glued()
 
     def segments(self) -> list[Segment]:
         """Cut, then cut again what is still more than half of the model."""
@@ -107,7 +104,7 @@ class _Cutter:
         by_index = {call.index: call for call in self.traced.calls}
         needed: set[int] = set()
         stack = [value.call for value in self.traced.outputs]
-        stack += [w.call for call in self.traced.calls for w in call.after]
+        stack += [value.call for value in self.traced.written]
         while stack:
             index = stack.pop()
             if index and index not in needed:
@@ -129,6 +126,8 @@ class _Cutter:
         for call in self.traced.calls:
             if call.index in needed and call.index in self.tainted:
                 place(call.index)
+        for value in self.traced.outputs:  # what is returned without the input
+            place(value.call)
         return order
 
     def _ranges(self) -> dict[Value, _Range]:
@@ -143,6 +142,15 @@ class _Cutter:
             first = born[value.call] if value.call else at[0]  # an input is fetched when needed
             ranges[value] = _Range(first, at[-1], tuple(at))
         return ranges  # what only the caller reads prevents no cut
+
+    def _glued(self) -> set[int]:
+        """Positions between a view and a write through it: elsewhere it would be a copy."""
+        born = {call.index: position for position, call in enumerate(self.calls)}
+        found: set[int] = set()
+        for position, call in enumerate(self.calls):
+            if call.through is not None and call.through.call in born:
+                found.update(range(born[call.through.call], position))
+        return found
 
     def _blocking(self, value: Value, span: _Range) -> list[tuple[int, int]]:
         """Between which positions a value prevents a cut."""
@@ -191,7 +199,7 @@ class _Cutter:
         for position in range(start, end - 1):
             live += change[position]
             made_from_input = self.calls[position].index in self.tainted
-            if live <= 1 and made_from_input and position not in apart:
+            if live <= 1 and made_from_input and position not in apart | self.glued:
                 ends.append(position + 1)
         return [*ends, end]
 
@@ -229,7 +237,8 @@ def multiplies(call: TracedCall, tainted: Set[int]) -> bool:
         return not isinstance(call.module, small) and any(True for _ in call.module.parameters())
     name = call.op.rpartition(".")[2]
     by_weights = any(value.call not in tainted for value in call.inputs)
-    return by_weights and (name in _PRODUCTS or _is_convolution(name))
+    attends = name == _ATTENTION  # what does not depend on the input is its mask
+    return by_weights and not attends and (name in _PRODUCTS or _is_convolution(name))
 
 
 def work(call: TracedCall) -> float:

@@ -9,7 +9,15 @@ from torch import nn
 
 from ampere.layers import Call, Json, LayerKind, Role, Size, Structure
 
-_FUNCTIONS = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d")
+_FUNCTIONS = (
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "addmm",
+)
 LONGEST = 120  # letters of a name, before only what has weights is written out
 WEIGHTED = (nn.modules.conv._ConvNd, nn.Linear, nn.Embedding, nn.RNNBase, nn.MultiheadAttention)
 

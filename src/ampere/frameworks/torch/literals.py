@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
-from math import isclose, prod
+from math import isclose
 from typing import Any
 
 from ampere.frameworks.torch.channels import Dim, Dims, Power, Scaled, free, new, same, scale
@@ -75,14 +75,13 @@ def _group(dims: Dims, shape: Sequence[int]) -> Dims:
     if len(symbolic) != 1:
         return tuple(shape)
     (dim,) = symbolic
-    rest = prod(d for d in dims if isinstance(d, int))
-    at = _carrier(shape, dim, rest)
+    at = _carrier(shape, dim)
     out: list[Dim] = list(shape)
     out[at] = scale(dim, Fraction(shape[at], dim.size))
     return tuple(out)
 
 
-def _carrier(shape: Sequence[int], dim: Scaled, rest: int) -> int:
+def _carrier(shape: Sequence[int], dim: Scaled) -> int:
     """Which part of a split dimension grows with it: (3, heads, d) -> d, (c, 3, 3) -> c."""
     if len(shape) == 1:
         return 0
@@ -260,7 +259,7 @@ _PROPOSALS: Mapping[str, Proposal] = {
         _weights,
         "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
     ),
-    **_named(_product, "matmul __matmul__ __rmatmul__ bmm mm einsum"),
+    **_named(_product, "matmul __matmul__ __rmatmul__ bmm mm addmm baddbmm einsum tensordot"),
     **_named(
         _scaling,
         "mul __mul__ __rmul__ div __truediv__ true_divide mul_ div_ __imul__ __itruediv__"

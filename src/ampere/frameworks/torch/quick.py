@@ -35,6 +35,8 @@ def _batch_norm(
     *rest: Any,
     **options: Any,
 ) -> torch.Tensor:
+    if running_mean is not None and running_mean.numel() != input.shape[1]:
+        raise RuntimeError(f"{input.shape[1]} channels, not {running_mean.numel()}")
     if training:
         functional._verify_batch_size(input.size())  # type: ignore[attr-defined]
     return _scaled(input, weight, 1)
@@ -98,10 +100,15 @@ def run_quickly(module: nn.Module, forward: Callable[..., Any]) -> Callable[...,
         meta = bool(args) and isinstance(args[0], torch.Tensor) and args[0].is_meta
         if meta and isinstance(module, nn.RNNBase) and args[0].dim() == 3 and not kwargs:
             return _recurrent(module, *args)
-        if not meta:
-            return forward(*args, **kwargs)
-        with QuickNorms():
-            return forward(*args, **kwargs)
+        if meta and isinstance(module, nn.modules.batchnorm._BatchNorm):
+            training = module.training or module.running_mean is None
+            statistics = (module.running_mean, module.running_var)
+            return _batch_norm(args[0], *statistics, module.weight, module.bias, training)
+        if meta and isinstance(module, nn.LayerNorm):
+            return _layer_norm(args[0], module.normalized_shape, module.weight)
+        if meta and isinstance(module, nn.GroupNorm):
+            return _group_norm(args[0], module.num_groups, module.weight)
+        return forward(*args, **kwargs)
 
     return run
 
@@ -119,7 +126,8 @@ def _recurrent(rnn: nn.RNNBase, x: torch.Tensor, states: Any = None) -> Any:
     width = rnn.proj_size or rnn.hidden_size
 
     def made(*shape: int) -> torch.Tensor:
-        return torch.empty(shape, device="meta", dtype=x.dtype).requires_grad_(grad)
+        tensor = torch.empty(shape, device="meta", dtype=x.dtype).requires_grad_(grad)
+        return tensor.clone()  # no leaf: it may be worked on in place
 
     output = made(*x.shape[:2], width * directions)
     state = made(rnn.num_layers * directions, batch, width)

@@ -153,6 +153,9 @@ def _with_constants(groups: list[Segment], traced: Trace) -> list[Segment]:
                     seen.add(value.call)
                     calls.append(constant[value.call])
             calls.append(call)
+        if group is groups[-1]:  # a parameter may be returned as it is
+            returned = {value.call for value in traced.outputs} & constant.keys() - seen
+            calls.extend(constant[index] for index in sorted(returned))
         found.append(calls)
     return found
 

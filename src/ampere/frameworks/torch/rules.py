@@ -138,6 +138,13 @@ RULES: tuple[tuple[tuple[type, ...], Rule], ...] = (
 )
 
 
+def has_rule(module: nn.Module) -> bool:
+    """Whether a module holds parameters, or sizes that a rule knows."""
+    return any(True for _ in module.parameters()) or any(
+        isinstance(module, kinds) for kinds, _ in RULES
+    )
+
+
 def apply_rule(call: TracedCall, inputs: list[Dims], sizes: dict[str, Any]) -> dict[Path, Dims]:
     """The dimensions that come out of a module with parameters; pinned if no rule knows it."""
     shapes = {path: tuple(t.shape) for path, t in call.outputs.items()}

@@ -23,7 +23,7 @@ import torch
 
 from ampere.frameworks.torch.channels import Channels, Dim, Dims, Path, Power, Scaled, new, pin
 from ampere.frameworks.torch.literals import Template, propose
-from ampere.frameworks.torch.rules import apply_rule
+from ampere.frameworks.torch.rules import apply_rule, has_rule
 from ampere.frameworks.torch.tracing import Trace, TracedCall, Value, tensors_in
 
 
@@ -72,11 +72,14 @@ def _dims_of(
     if call.parameter is not None:
         return {(): tuple(d if d == 1 else new(d, named=False) for d in shapes[()])}
     inputs = [sizes.of(value) for value in call.inputs]
-    if call.module is not None and any(True for _ in call.module.parameters()):
+    if call.module is not None and has_rule(call.module):
         return apply_rule(call, inputs, sizes.arguments.setdefault(call.index, {}))
     before = [v for v in call.inputs if v.call in made_by]
     behind = [sizes.of(v) for b in before[:1] for v in made_by[b.call].inputs]
-    template = propose(call, inputs, behind)
+    try:
+        template = propose(call, inputs, behind)
+    except Exception:  # written in a way that no proposal foresaw: nothing is proposed
+        template = (call.args, call.kwargs)
     question = _Question(call, template, [(tensors[v], sizes.of(v)) for v in call.inputs])
     if not question.roots:
         return dict(shapes)
@@ -137,6 +140,8 @@ class _Question:
             return tuple(self._written(part) for part in tree)
         if isinstance(tree, dict):
             return tuple((key, self._written(part)) for key, part in tree.items())
+        if isinstance(tree, slice):
+            return ("slice", *map(self._written, (tree.start, tree.stop, tree.step)))
         return repr(tree)
 
     def ask(self) -> _Answer:

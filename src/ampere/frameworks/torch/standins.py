@@ -61,6 +61,8 @@ def first_for(first: LayerKind, target: Shape, input_grad: bool) -> LayerKind:
         raise ModelError(f"no input makes {first.name} deliver {_text(target)}")
     if extra:
         widths = [size for size in structure.output if isinstance(size, Size)]
+        if not widths:
+            raise ModelError(f"{first.name} has no width to deliver {_text(target)} with")
         calls = (*found.calls, *extra)
         found = replace(
             found, calls=calls, outputs=(Port((widths[0],)),), result={"value": len(calls)}
@@ -79,13 +81,16 @@ def last_for(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
     """LAST for an input of shape `source`, or a plain head where it cannot take such an input."""
     structure = _structure(last)
     if structure.chains:
-        with suppress(ModelError, RuntimeError, ValueError, IndexError, StopIteration):
+        unfit = (ModelError, RuntimeError, ValueError, LookupError, StopIteration)
+        with suppress(*unfit):
             return _fitted(last, source, input_grad)
     return _plain_head(last, source, input_grad)
 
 
 def _plain_head(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
     """The mean over all positions, and a linear layer."""
+    if not source:
+        raise ModelError("no head takes a single number")
     widths = [i for i, size in enumerate(source) if isinstance(size, Size)] or [len(source) - 1]
     axes = [i + 1 for i in range(len(source)) if i != widths[0]]
     shape: Shape = tuple(
@@ -125,6 +130,8 @@ def _fitted(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
     """LAST with its first module taking what flattening leaves."""
     structure = _structure(last)
     calls = structure.calls
+    if structure.result != {"value": len(calls)}:
+        raise ModelError("what comes out is not the last value")
     if len(source) > len(structure.input):
         shifted = tuple(_renumber(call, 1) for call in calls)
         calls = (Call("torch.flatten", {}, ({"value": 0},), {"start_dim": 1}), *shifted)
@@ -226,7 +233,9 @@ def _renumber(call: Call, by: int) -> Call:
         return tree
 
     options = {key: move(value) for key, value in call.options.items()}
-    return replace(call, inputs=tuple(move(part) for part in call.inputs), options=options)
+    again = None if call.again is None else call.again + by
+    inputs = tuple(move(part) for part in call.inputs)
+    return replace(call, inputs=inputs, options=options, again=again)
 
 
 def _without_lead(calls: tuple[Call, ...]) -> tuple[Call, ...]:

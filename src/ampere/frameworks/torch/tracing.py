@@ -8,7 +8,8 @@ overheads; what a user's own `forward` does between them is recorded as function
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -51,7 +52,9 @@ class TracedCall:
     outputs: dict[tuple[int, ...], torch.Tensor] = field(default_factory=dict)
     before: tuple[int, ...] = ()  # shape of its first tensor input
     after: tuple[Value, ...] = ()  # written in place before: to be run behind these
+    through: Value | None = None  # the view through which it writes in place
     detached: bool = False
+    reached: bool = True  # by a gradient from the model's outputs
 
     @property
     def where(self) -> str:
@@ -71,7 +74,7 @@ class TracedCall:
     @property
     def trains(self) -> bool:
         """Whether it holds parameters that are not frozen, neither by flag nor by `no_grad`."""
-        if not any(tensor.requires_grad for tensor in self.outputs.values()):
+        if not self.reached or not any(t.requires_grad for t in self.outputs.values()):
             return False
         if self.parameter is not None:
             return self.parameter.requires_grad
@@ -87,6 +90,8 @@ class Trace:
     inputs: Mapping[Value, torch.Tensor]
     batch: int
     names: Mapping[str, str] = field(default_factory=dict)  # of parameters that have several
+    written: tuple[Value, ...] = ()  # made by writing in place: needed, whoever reads them
+    reached: frozenset[Value] = frozenset()  # where a gradient comes back to
 
     def parameter(self, name: str) -> str:
         """The first name of a parameter: tied weights have more than one."""
@@ -129,12 +134,12 @@ def tensors_in(tree: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[in
 class _Recorder(TorchFunctionMode):
     """Records functions; modules are recorded by the wrappers that `_whole_modules` puts around."""
 
-    def __init__(self, parameters: dict[int, str]) -> None:
+    def __init__(self, names: Mapping[int, str], parameters: Set[str]) -> None:
         super().__init__()
         self.calls: list[TracedCall] = []
         self.values: dict[int, Value] = {}
         self.alive: list[torch.Tensor] = []  # an id is only unique while its object lives
-        self.parameters = parameters
+        self.names, self.parameters = names, parameters
         self.writers: dict[int, Value] = {}  # storages that were written in place, and by what
         self.inside = 0
         self.custom = 0
@@ -169,6 +174,8 @@ class _Recorder(TorchFunctionMode):
         read = set(call.inputs)
         behind = [self.writers.get(_storage(tensor)) for tensor in entering]
         call.after = tuple({v for v in behind if v is not None and v not in read})
+        if written and written[0]._is_view():
+            call.through = self.values.get(id(written[0]))
         self.calls.append(call)
         for path, tensor in tensors_in(made):
             call.outputs[path] = tensor
@@ -183,7 +190,9 @@ class _Recorder(TorchFunctionMode):
             if id(tree) not in self.values:
                 self.add_constant(tree)
             return self.values[id(tree)]
-        if isinstance(tree, tuple | list):
+        if isinstance(tree, list):  # x[[0, 2]] is not x[0, 2]
+            return [self.refer(part) for part in tree]
+        if isinstance(tree, tuple):
             return tuple(self.refer(part) for part in tree)
         if isinstance(tree, Mapping):
             return {key: self.refer(part) for key, part in tree.items()}
@@ -197,8 +206,8 @@ class _Recorder(TorchFunctionMode):
             raise ModelError(
                 "a tensor comes from code that cannot be followed, such as torch.jit.script"
             )
-        name = self.parameters.get(id(tensor), "")
-        op = "parameter" if isinstance(tensor, nn.Parameter) or tensor.requires_grad else "buffer"
+        name = self.names.get(id(tensor), "")
+        op = "parameter" if name in self.parameters or tensor.requires_grad else "buffer"
         call = TracedCall(len(self.calls) + 1, op, tuple(self.scope), parameter=tensor, name=name)
         call.outputs[()] = tensor
         self.calls.append(call)
@@ -231,7 +240,10 @@ def _full_name(func: Callable[..., Any]) -> str:
 
 
 def _storage(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError):  # a sparse tensor has none
+        return id(tensor)
 
 
 def is_whole(module: nn.Module) -> bool:
@@ -243,8 +255,9 @@ def is_whole(module: nn.Module) -> bool:
 @contextmanager
 def _whole_modules(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
     """Wrap the forward of every module: standard ones record, others only say where we are."""
-    wrapped = []
-    for name, module in model.named_modules():
+    before = {module: module.__dict__.get("forward") for module in model.modules()}
+
+    def wrap(name: str, module: nn.Module) -> None:
         original = module.forward
 
         def forward(
@@ -273,16 +286,18 @@ def _whole_modules(model: nn.Module, recorder: _Recorder) -> Iterator[None]:
             finally:
                 recorder.scope.pop()
 
-        wrapped.append((module, module.__dict__.get("forward")))
         module.__dict__["forward"] = forward
+
     try:
+        for name, module in model.named_modules():
+            wrap(name, module)
         yield
     finally:
-        for module, before in wrapped:
-            if before is None:
+        for module, forward in before.items():
+            if forward is None:
                 module.__dict__.pop("forward", None)
             else:
-                module.__dict__["forward"] = before
+                module.__dict__["forward"] = forward
 
 
 @contextmanager
@@ -326,22 +341,46 @@ def synthetic_inputs(
 
 def trace(model: nn.Module, inputs: Inputs, batch: int) -> Trace:
     """Record one forward pass of `model`, on the meta device or, where that fails, for real."""
-    modes = {module: module.training for module in model.modules()}
+    # Also what a forward pass keeps for the next one, such as a table of positions on meta.
+    attributes = {module: dict(module.__dict__) for module in model.modules()}
     model.train()
     try:
-        try:
-            return _trace_on(model, inputs, batch, "meta")
-        except Exception:  # a model may look at values, which meta tensors do not have
-            if any(tensor.is_meta for tensor in model.parameters()):
-                raise
-            return _trace_on(copy.deepcopy(model), inputs, batch, "cpu")
+        with _ONE_AT_A_TIME:
+            try:
+                return _trace_on(model, inputs, batch, "meta")
+            except _Failed:  # a model may look at values, which meta tensors do not have
+                _restore(attributes)
+                real = _copy(model)
+                if real is None:
+                    raise
+                return _trace_on(real.train(), inputs, batch, "cpu")
     except _Failed as error:
         raise ModelError(
             f"{type(model).__name__} does not run on an input of {batch}x({inputs}): {error}"
         ) from None
     finally:
-        for module, training in modes.items():
-            module.training = training
+        _restore(attributes)
+
+
+_ONE_AT_A_TIME = threading.Lock()  # a trace replaces functions that all threads use
+
+
+def _restore(attributes: Mapping[nn.Module, Mapping[str, Any]]) -> None:
+    for module, held in attributes.items():
+        module.__dict__.clear()
+        module.__dict__.update(held)
+
+
+def _copy(model: nn.Module) -> nn.Module | None:
+    """A copy to run for real, if there can be one."""
+    homes = {parameter.device.type for parameter in model.parameters()}
+    if "meta" in homes:
+        return None
+    try:
+        copied = copy.deepcopy(model)
+        return copied if homes <= {"cpu"} else copied.to("cpu")
+    except Exception:  # whatever the user's objects object to
+        return None
 
 
 class _Failed(Exception):
@@ -356,7 +395,8 @@ def _trace_on(model: nn.Module, inputs: Inputs, batch: int, device: str) -> Trac
         tensors[name] = moved.detach().requires_grad_(tensor.requires_grad)
         if is_shared(tensor):
             mark_shared(tensors[name])
-    recorder = _Recorder({id(tensor): name for name, tensor in tensors.items()})
+    parameters = {name for name, _ in model.named_parameters()}
+    recorder = _Recorder({id(tensor): name for name, tensor in tensors.items()}, parameters)
     args, kwargs = synthetic_inputs(inputs, batch, device)
     fed = {Value(0, (i,)): tensor for i, tensor in enumerate((*args, *kwargs.values()))}
     for value, tensor in fed.items():
@@ -370,7 +410,27 @@ def _trace_on(model: nn.Module, inputs: Inputs, batch: int, device: str) -> Trac
         raise _Failed(_reason(error, recorder.failed_in)) from error
     if not any(True for _ in values_in(outputs)):
         raise _Failed("it returns no tensor")
-    return Trace(tuple(recorder.calls), outputs, fed, batch, _first_names(model))
+    written = tuple(recorder.writers.values())
+    return Trace(
+        tuple(recorder.calls),
+        outputs,
+        fed,
+        batch,
+        _first_names(model),
+        written,
+        _reached(recorder.calls, (*values_in(outputs), *written)),
+    )
+
+
+def _reached(calls: Sequence[TracedCall], ends: Sequence[Value]) -> frozenset[Value]:
+    """The values that a gradient from these ends comes back to; `detach` stops it."""
+    reached = set(ends)
+    for call in reversed(calls):
+        made = [Value(call.index, path) for path, t in call.outputs.items() if t.requires_grad]
+        call.reached = any(value in reached for value in made)
+        if call.reached and "detach" not in call.op:
+            reached.update(call.needs)
+    return frozenset(reached)
 
 
 def _first_names(model: nn.Module) -> dict[str, str]:

@@ -95,7 +95,8 @@ class Writer:
         below = None
         if value in self.fed and dtype == "int64":
             below = _vocabulary(group, value, self.fed[value].below)
-        return Port(shape, dtype, below, tensor.requires_grad, whole)
+        grad = tensor.requires_grad and value in self.traced.reached
+        return Port(shape, dtype, below, grad, whole)
 
     def _calls(self, group: Segment, scope: _Scope) -> tuple[Call, ...]:
         modules: dict[int, int] = {}  # a module that runs twice is built once
@@ -110,7 +111,9 @@ class Writer:
         inputs = tuple(scope.tree(part, call) for part in args)
         options = {key: scope.tree(part, call) for key, part in kwargs.items()}
         if call.module is None:
-            if _is_flatten(call):  # sizes written out, as in x.view(-1, 16 * 5 * 5), say the same
+            if inputs and _is_flatten(
+                call
+            ):  # sizes written out, as in x.view(-1, 16 * 5 * 5), say the same
                 return Call("torch.flatten", {}, (inputs[0],), {"start_dim": 1})
             return Call(call.op, {}, inputs, options, detached=call.detached)
         stateful = any(True for _ in call.module.state_dict())
@@ -290,6 +293,8 @@ class _Scope:
             if isinstance(size, int):
                 return float(size) ** part.exponent
             return {"power": [str(size), part.exponent]}
+        if isinstance(part, list) and call.op.endswith("item__"):  # x[[0, 2]] is not x[0, 2]
+            return {"list": [self.tree(p, call) for p in part]}
         if isinstance(part, list | tuple):
             return [self.tree(p, call) for p in part]
         if isinstance(part, slice):
