@@ -188,7 +188,7 @@ class _Cutter:
     ) -> list[int]:
         """The ends of the segments between two positions."""
         change: dict[int, int] = defaultdict(int)
-        apart: set[int] = set()
+        apart = set(self.glued)
         for value, spans in blocking.items():
             for first, last in spans:
                 change[max(first, start)] += 1
@@ -199,7 +199,7 @@ class _Cutter:
         for position in range(start, end - 1):
             live += change[position]
             made_from_input = self.calls[position].index in self.tainted
-            if live <= 1 and made_from_input and position not in apart | self.glued:
+            if live <= 1 and made_from_input and position not in apart:
                 ends.append(position + 1)
         return [*ends, end]
 
