@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -177,6 +178,49 @@ def test_a_default_meter_that_cannot_be_read_is_said(monkeypatch: pytest.MonkeyP
     result = run("meters")
     assert result.exit_code == 0
     assert "could not be read: it talks nonsense" in result.stdout
+
+
+BLOCKS = """
+import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.f = nn.Linear(8, 8)
+
+    def forward(self, x, mask):
+        # Channels one by one: such a layer cannot be resized.
+        return x + torch.stack([c.relu() for c in self.f(x).unbind(1)], 1) * mask
+
+
+class Blocks(nn.Module):
+    input = "4, mask=1"
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Linear(4, 8).requires_grad_(False)
+        self.blocks = nn.ModuleList(Block() for _ in range(3))
+        self.head = nn.Linear(8, 3)
+        self.spare = nn.Parameter(torch.zeros(5))
+
+    def forward(self, x, mask):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = block(x, mask)
+        return self.head(x)
+"""
+
+
+def test_equal_layers_stand_in_one_line_and_what_is_odd_is_said(net: Path) -> None:
+    net.with_name("blocks.py").write_text(BLOCKS)
+    result = run("layers", "blocks.py:Blocks")
+    assert result.exit_code == 0, result.stderr
+    assert re.search(r"blocks\.\d\S* ×\d", result.stdout)
+    assert "frozen" in result.stdout
+    assert "cannot be rebuilt at other widths; profiled as they stand" in result.stdout
+    assert "in no layer: spare (5)" in result.stdout
 
 
 def test_layers_of_a_model(net: Path) -> None:

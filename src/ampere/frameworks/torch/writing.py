@@ -15,13 +15,13 @@ from torch import nn
 from ampere.errors import ModelError
 from ampere.frameworks.torch.building import is_shared
 from ampere.frameworks.torch.channels import Channels, Dim, Power, Scaled, free
+from ampere.frameworks.torch.cutting import Segment
 from ampere.frameworks.torch.kinds import Setting, describe
 from ampere.frameworks.torch.sizing import Sizes
 from ampere.frameworks.torch.tracing import Trace, TracedCall, Value
 from ampere.inputs import Inputs
 from ampere.layers import Call, Json, Layer, Port, Role, Size, Structure, Widths
 
-Segment = list[TracedCall]
 NARROWEST = Fraction(1, 16)  # inner sizes down to this share of the width follow it
 COARSEST = 32  # steps of a width that an inner size may ask for, unless there are many
 
