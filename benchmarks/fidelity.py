@@ -40,10 +40,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ampere.devices.device import Settings
 from ampere.frameworks.torch import build, read_layers
-from ampere.frameworks.torch.building import structure_of, works_in_place
+from ampere.frameworks.torch.building import works_in_place
 from ampere.frameworks.torch.tracing import synthetic_inputs
 from ampere.frameworks.torch.training import Trainer, apply_settings
 from ampere.inputs import parse_inputs
+from ampere.layers import structure_of
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 REFERENCES: dict[str, Any] = importlib.import_module("reference_models").REFERENCES
@@ -70,7 +71,7 @@ def trainers(name: str, settings: Settings) -> tuple[list[Trainer], int]:
     torch.manual_seed(1)
     layers = read_layers(original(), inputs, batch_size=BATCH_SIZE)
     args, kwargs = data()
-    in_place = any(works_in_place(call) for call in structure_of(layers[0]).calls)
+    in_place = any(works_in_place(call) for call in structure_of(layers[0].kind).calls)
     rebuilt = Trainer(
         build(layers), ((*args, *kwargs.values()), {}), "sgd", settings, copies=in_place
     )

@@ -27,7 +27,8 @@ from ampere.frameworks.torch.building import build
 from ampere.frameworks.torch.counting import backward
 from ampere.frameworks.torch.kinds import Setting
 from ampere.frameworks.torch.reading import Reading, read_model
-from ampere.frameworks.torch.tracing import synthetic_inputs, tensors_in, trace
+from ampere.frameworks.torch.recording import tensors_in
+from ampere.frameworks.torch.tracing import synthetic_inputs, trace
 from ampere.frameworks.torch.training import make_trainer
 from ampere.inputs import Inputs, parse_inputs
 from ampere.layers import Layer, Role, Widths

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ampere.errors import ModelError
-from ampere.frameworks.torch.losses import LOSSES, find_loss, loss_name, make_loss, tensors_in
+from ampere.frameworks.torch.losses import LOSSES, find_loss, loss_name, make_loss, returned_tensors
 
 Pair = namedtuple("Pair", "scores extra")
 
@@ -157,8 +157,8 @@ def test_what_is_wholly_frozen_has_a_loss_without_a_gradient() -> None:
     assert not make_loss("auto", output)(output).requires_grad
 
 
-def test_tensors_in_nothing() -> None:
-    assert list(tensors_in((None, 3, "text", {}, Answer, object()))) == []
+def test_returned_tensors_nothing() -> None:
+    assert list(returned_tensors((None, 3, "text", {}, Answer, object()))) == []
 
 
 @pytest.mark.parametrize(

@@ -313,6 +313,13 @@ class LayerKind:
     structure: Structure | None = field(default=None, compare=False, repr=False)
 
 
+def structure_of(kind: LayerKind) -> Structure:
+    """The kind's structure; kinds that came from a file of measurements have none."""
+    if kind.structure is None:
+        raise ModelError(f"{kind.name} has no structure to build it from")
+    return kind.structure
+
+
 @dataclass(frozen=True)
 class Features:
     """What a layer does in one training step, forward and backward together."""

@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import lcm
 
 from ampere.errors import ModelError
-from ampere.layers import Layer, Shape, Size, Structure, Widths
+from ampere.layers import Layer, Shape, Size, Widths, structure_of
 
 Place = tuple[int, str]  # the number of a layer, and the name of its width
 
@@ -44,7 +44,7 @@ def choices(layers: Sequence[Layer]) -> tuple[Choice, ...]:
         ratios = [tied.ratio(place) / tied.ratio(first) for place in members]
         step = 1
         for place, ratio in zip(members, ratios, strict=True):
-            multiple = _structure(layers[place[0]]).multiples[place[1]]
+            multiple = structure_of(layers[place[0]].kind).multiples[place[1]]
             step = lcm(step, (multiple / ratio).numerator)
         size = layers[first[0]].widths[first[1]]
         fixed = any(place in tied.fixed for place in members)
@@ -114,17 +114,17 @@ class _Ties:
             for width in layer.widths:
                 self.parent[i, width] = ((i, width), Fraction(1))
         for i, layer in enumerate(layers):
-            for port, (k, n) in zip(_structure(layer).inputs, _reads(i, layer), strict=True):
+            for port, (k, n) in zip(structure_of(layer.kind).inputs, _reads(i, layer), strict=True):
                 if k < 0:
                     self._fix(i, port.shape)
                 else:
-                    self._meet(k, _structure(layers[k]).outputs[n].shape, i, port.shape)
+                    self._meet(k, structure_of(layers[k].kind).outputs[n].shape, i, port.shape)
             twin = _twin(layers, i)
             if twin is not None:
                 for width in layer.widths:
                     if width in layers[twin].widths:
                         self._join((twin, width), (i, width), Fraction(1))
-        for port in _structure(layers[-1]).outputs:
+        for port in structure_of(layers[-1].kind).outputs:
             self._fix(len(layers) - 1, port.shape)
 
     def find(self, place: Place) -> tuple[Place, Fraction]:
@@ -174,12 +174,6 @@ def _reads(i: int, layer: Layer) -> tuple[tuple[int, int], ...]:
 def _twin(layers: Sequence[Layer], i: int) -> int | None:
     """The layer before that runs the same modules: both have the widths of its parameters."""
     name, mark, _ = layers[i].name.partition("#")
-    if not mark or not any(call.shared_parts for call in _structure(layers[i]).calls):
+    if not mark or not any(call.shared_parts for call in structure_of(layers[i].kind).calls):
         return None
     return next((k for k in range(i) if layers[k].name == name), None)
-
-
-def _structure(layer: Layer) -> Structure:
-    if layer.kind.structure is None:
-        raise ModelError(f"{layer.kind.name} has no structure to resize")
-    return layer.kind.structure

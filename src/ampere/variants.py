@@ -29,6 +29,7 @@ from ampere.layers import (
     holds_parameters,
     shape_at,
     steps_to_meet,
+    structure_of,
 )
 
 
@@ -47,10 +48,10 @@ class Isolation:
         structure = self.kind.structure
         steps = {w: (structure.multiples[w] if structure else 1) for w in sorted(self.bounds)}
         if structure and self.first is not None:  # FIRST and LAST cannot be built at any width
-            first = _structure(self.first)
+            first = structure_of(self.first)
             steps = steps_to_meet(steps, structure.input, first.output, first.multiples)
         if structure and self.last is not None:
-            last = _structure(self.last)
+            last = structure_of(self.last)
             steps = steps_to_meet(steps, structure.output, last.input, last.multiples)
         return steps
 
@@ -76,7 +77,7 @@ def isolate(isolation: Isolation, widths: Widths) -> Variant:
     """The smallest network that contains the kind at these widths."""
     subject = Layer(isolation.kind.role.value, isolation.kind, widths)
     layers = [subject]
-    structure = _structure(isolation.kind)
+    structure = structure_of(isolation.kind)
     if isolation.first is not None:
         delivers = shape_at(structure.input, widths)
         layers.insert(0, Layer("first", isolation.first, _meeting(isolation.first, delivers)))
@@ -93,7 +94,7 @@ def isolate(isolation: Isolation, widths: Widths) -> Variant:
 
 def _meeting(kind: LayerKind, shape: Sequence[int]) -> Widths:
     """The widths of a FIRST or LAST that meets its neighbour in a tensor of this shape."""
-    structure = _structure(kind)
+    structure = structure_of(kind)
     side = structure.output if kind.role is Role.FIRST else structure.input
     return Widths(
         {
@@ -136,7 +137,7 @@ class _Planner:
     def plan(self) -> Plan:
         first = self.layers[0].kind
         for layer in self.layers:
-            structure = _structure(layer.kind)
+            structure = structure_of(layer.kind)
             grad_out = structure.outputs[0].grad
             before = after = None
             if layer.kind.role is not Role.LAST:
@@ -159,7 +160,7 @@ class _Planner:
             return None
 
     def _bounds(self, layer: Layer) -> dict[str, tuple[int, int]]:
-        structure = _structure(layer.kind)
+        structure = structure_of(layer.kind)
         return {name: (structure.multiples[name], size) for name, size in layer.widths.items()}
 
     def _add(self, isolation: Isolation) -> None:
@@ -186,22 +187,16 @@ class _Planner:
             if small.kind.role is Role.LAST:
                 self._add(Isolation(small.kind, bounds))
                 continue
-            structure = _structure(small.kind)
+            structure = structure_of(small.kind)
             grad = any(_trains(call) for call in structure.calls)
             after = self._last_behind(structure, grad)
             self._add_with_neighbours(Isolation(small.kind, bounds, last=after))
         self._add(isolation)
 
 
-def _structure(kind: LayerKind) -> Structure:
-    if kind.structure is None:
-        raise ModelError(f"{kind.name} has no structure to build a variant from")
-    return kind.structure
-
-
 def _freer(kind: LayerKind, again: LayerKind) -> LayerKind:
     """One kind met twice: the layers around it asked for certain multiples; what both allow."""
-    ours, theirs = _structure(kind), _structure(again)
+    ours, theirs = structure_of(kind), structure_of(again)
     multiples = {name: gcd(step, theirs.multiples[name]) for name, step in ours.multiples.items()}
     return replace(kind, structure=replace(ours, multiples=multiples))
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from ampere.errors import ModelError
-from ampere.layers import Call, Json, Layer, Port, Size, Structure, shape_at
+from ampere.layers import Call, Json, Layer, Port, Size, Structure, shape_at, structure_of
 
 IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
 
@@ -21,14 +21,14 @@ def build(layers: Sequence[Layer]) -> nn.Module:
     """A network of these layers, wired as they say; a chain is what PyTorch would make of it."""
     pieces = [build_layer(layer) for layer in layers]
     if any(layer.reads for layer in layers):
-        outputs = [len(structure_of(layer).outputs) for layer in layers]
+        outputs = [len(structure_of(layer.kind).outputs) for layer in layers]
         return Network(pieces, [layer.reads for layer in layers], outputs)
     return pieces[0] if len(pieces) == 1 else nn.Sequential(*pieces)
 
 
 def build_layer(layer: Layer) -> nn.Module:
     """One layer at its widths."""
-    structure = structure_of(layer)
+    structure = structure_of(layer.kind)
     modules: dict[int, nn.Module] = {}
     for k, call in enumerate(structure.calls, start=1):
         if is_module(call):
@@ -79,17 +79,12 @@ def network_inputs(layers: Sequence[Layer], device: str = "cpu") -> tuple[torch.
     return tuple(found.get(number, unread) for number in range(1 + max(found)))
 
 
-def structure_of(layer: Layer) -> Structure:
-    """The layer's structure; layers that came from a file of measurements have none."""
-    if layer.kind.structure is None:
-        raise ModelError(f"{layer.kind.name} has no structure to build it from")
-    return layer.kind.structure
-
-
 def example_inputs(layer: Layer, device: str = "cpu") -> tuple[torch.Tensor, ...]:
     """A batch of random data for each input; a gradient flows back where it would in a network."""
     batch = int(layer.kind.attributes["batch"])
-    return tuple(_example(port, layer.widths, batch, device) for port in structure_of(layer).inputs)
+    return tuple(
+        _example(port, layer.widths, batch, device) for port in structure_of(layer.kind).inputs
+    )
 
 
 def _example(port: Port, widths: Mapping[str, int], batch: int, device: str) -> torch.Tensor:

@@ -14,10 +14,10 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ampere.frameworks.torch.building import build_layer, example_inputs, is_module, structure_of
+from ampere.frameworks.torch.building import build_layer, example_inputs, is_module
 from ampere.frameworks.torch.quick import QuickNorms, quick
-from ampere.frameworks.torch.tracing import tensors_in
-from ampere.layers import Features, Layer, Widths, shape_at
+from ampere.frameworks.torch.recording import tensors_in
+from ampere.layers import Features, Layer, Widths, shape_at, structure_of
 
 
 def with_features(layer: Layer) -> Layer:
@@ -52,10 +52,10 @@ def backward(result: Any) -> None:
 
 def runs_resized(layer: Layer) -> bool:
     """Whether a layer runs at other widths, and delivers what it should there."""
-    calls = structure_of(layer).calls
+    calls = structure_of(layer.kind).calls
     if all(is_module(call) for call in calls):  # their sizes follow from rules, not from asking
         return True
-    steps = tuple(sorted(structure_of(layer).multiples.items()))  # no part of the kind's name
+    steps = tuple(sorted(structure_of(layer.kind).multiples.items()))  # no part of the kind's name
     return _runs_resized(replace(layer, name=""), steps)
 
 
@@ -70,7 +70,7 @@ def _runs_resized(layer: Layer, steps: tuple[tuple[str, int], ...]) -> bool:
 
 
 def _runs(layer: Layer) -> bool:
-    structure = structure_of(layer)
+    structure = structure_of(layer.kind)
     batch = int(layer.kind.attributes["batch"])
     try:
         with torch.device("meta"):

@@ -24,7 +24,8 @@ from itertools import pairwise
 
 from torch import nn
 
-from ampere.frameworks.torch.tracing import Trace, TracedCall, Value
+from ampere.frameworks.torch.recording import TracedCall, Value
+from ampere.frameworks.torch.tracing import Trace
 
 Segment = list[TracedCall]
 MANY = 8  # weights in a row; the blocks that people write have fewer

@@ -13,7 +13,7 @@ from math import isclose
 from typing import Any
 
 from ampere.frameworks.torch.channels import Dim, Dims, Power, Scaled, free, new, same, scale
-from ampere.frameworks.torch.tracing import TracedCall
+from ampere.frameworks.torch.recording import TracedCall
 
 # A proposal gets the call, the dimensions of its tensor inputs, and those of the tensors that the
 # call before was given (a product q·kᵀ no longer has the size d that scales it).

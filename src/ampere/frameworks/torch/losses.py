@@ -23,19 +23,19 @@ Loss = Callable[[Any], Tensor]  # of whatever the model returns
 TensorLoss = Callable[[Tensor], Tensor]
 
 
-def tensors_in(output: Any) -> Iterator[Tensor]:
+def returned_tensors(output: Any) -> Iterator[Tensor]:
     """The tensors that a model returns: alone, or in tuples, lists, dicts and dataclasses."""
     if isinstance(output, Tensor):
         yield output
     elif isinstance(output, Mapping):
         for part in output.values():
-            yield from tensors_in(part)
+            yield from returned_tensors(part)
     elif isinstance(output, tuple | list):
         for part in output:
-            yield from tensors_in(part)
+            yield from returned_tensors(part)
     elif is_dataclass(output) and not isinstance(output, type):
         for field in fields(output):
-            yield from tensors_in(getattr(output, field.name))
+            yield from returned_tensors(getattr(output, field.name))
 
 
 def _cross_entropy(output: Tensor) -> TensorLoss:
@@ -75,7 +75,7 @@ def _by_shape(output: Tensor) -> TensorLoss:
 
 def _of_each(make: Callable[[Tensor], TensorLoss], output: Any) -> Loss:
     """The sum over all tensors with a gradient; over all numbers where everything is frozen."""
-    tensors = list(tensors_in(output))
+    tensors = list(returned_tensors(output))
     counted = [i for i, tensor in enumerate(tensors) if tensor.requires_grad] or [
         i for i, tensor in enumerate(tensors) if tensor.is_floating_point()
     ]
@@ -89,7 +89,7 @@ def _of_each(make: Callable[[Tensor], TensorLoss], output: Any) -> Loss:
         return parts[0][1]
 
     def loss(result: Any) -> Tensor:
-        found = list(tensors_in(result))
+        found = list(returned_tensors(result))
         return reduce(torch.add, (part(found[i]) for i, part in parts))
 
     return loss
@@ -172,7 +172,7 @@ def make_loss(name: str, output: Any) -> Loss:
     if value.numel() != 1:
         shape = tuple(value.shape)
         raise ModelError(f"the loss {name} is of shape {shape}, no scalar: take its mean or sum")
-    if not value.requires_grad and any(tensor.requires_grad for tensor in tensors_in(output)):
+    if not value.requires_grad and any(tensor.requires_grad for tensor in returned_tensors(output)):
         raise ModelError(
             f"the loss {name} has no gradient: make it of the model's outputs, without detaching"
         )

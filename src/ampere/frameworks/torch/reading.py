@@ -30,8 +30,9 @@ from ampere.frameworks.torch.cutting import (
     tainted_calls,
 )
 from ampere.frameworks.torch.kinds import Setting
+from ampere.frameworks.torch.recording import Value
 from ampere.frameworks.torch.sizing import follow
-from ampere.frameworks.torch.tracing import Trace, Value, trace
+from ampere.frameworks.torch.tracing import Trace, trace
 from ampere.frameworks.torch.writing import Borders, Writer
 from ampere.inputs import Inputs
 from ampere.layers import Layer, Role

@@ -20,7 +20,7 @@ from ampere.frameworks.torch.channels import (
     same,
     scale,
 )
-from ampere.frameworks.torch.tracing import TracedCall
+from ampere.frameworks.torch.recording import TracedCall
 
 # A rule gets the call, the dimensions of its tensor inputs, the shape of its first output and a
 # dict for the module's size arguments; it returns the dimensions of the output (by path, where

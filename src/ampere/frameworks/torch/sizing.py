@@ -23,8 +23,9 @@ import torch
 
 from ampere.frameworks.torch.channels import Channels, Dim, Dims, Path, Power, Scaled, new, pin
 from ampere.frameworks.torch.literals import Template, propose
+from ampere.frameworks.torch.recording import TracedCall, Value, tensors_in
 from ampere.frameworks.torch.rules import apply_rule, has_rule
-from ampere.frameworks.torch.tracing import Trace, TracedCall, Value, tensors_in
+from ampere.frameworks.torch.tracing import Trace
 
 
 @dataclass

@@ -29,6 +29,7 @@ from ampere.layers import (
     Widths,
     holds_parameters,
     shape_at,
+    structure_of,
 )
 
 CLASSES = 10
@@ -37,7 +38,7 @@ PROBE = 97  # a prime: whatever is a multiple of it came from the width
 
 def first_for(first: LayerKind, target: Shape, input_grad: bool) -> LayerKind:
     """FIRST at an input for which it delivers `target`, frozen where no gradient flows back."""
-    structure = _structure(first)
+    structure = structure_of(first)
     if not structure.chains:
         raise ModelError(f"{first.name} takes or delivers several tensors")
     have = [size if isinstance(size, int) else None for size in structure.output]
@@ -79,7 +80,7 @@ def first_for(first: LayerKind, target: Shape, input_grad: bool) -> LayerKind:
 
 def last_for(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
     """LAST for an input of shape `source`, or a plain head where it cannot take such an input."""
-    structure = _structure(last)
+    structure = structure_of(last)
     if structure.chains:
         unfit = (ModelError, RuntimeError, ValueError, LookupError, StopIteration)
         with suppress(*unfit):
@@ -128,7 +129,7 @@ def _plain_loss(last: LayerKind) -> dict[str, object]:
 
 def _fitted(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
     """LAST with its first module taking what flattening leaves."""
-    structure = _structure(last)
+    structure = structure_of(last)
     calls = structure.calls
     if structure.result != {"value": len(calls)}:
         raise ModelError("what comes out is not the last value")
@@ -146,12 +147,6 @@ def _fitted(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
         multiples={"in": 1} if any(isinstance(size, Size) for size in shape) else {},
     )
     return _same_settings(_fit_modules(fitted), last)
-
-
-def _structure(kind: LayerKind) -> Structure:
-    if kind.structure is None:
-        raise ModelError(f"{kind.name} has no structure to build variants from")
-    return kind.structure
 
 
 def _same_settings(structure: Structure, kind: LayerKind) -> LayerKind:

@@ -20,14 +20,13 @@ from ampere.frameworks.torch.building import (
     build,
     is_shared,
     network_inputs,
-    structure_of,
     works_in_place,
 )
 from ampere.frameworks.torch.loading import load_model
-from ampere.frameworks.torch.losses import make_loss, tensors_in
+from ampere.frameworks.torch.losses import make_loss, returned_tensors
 from ampere.frameworks.torch.tracing import synthetic_inputs
 from ampere.inputs import parse_inputs
-from ampere.layers import Role
+from ampere.layers import Role, structure_of
 
 OPTIMIZERS: Mapping[str, Callable[[Any], torch.optim.Optimizer]] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=1e-3),
@@ -134,9 +133,9 @@ class Trainer:
 
     def _ends(self, output: Any) -> Sequence[torch.Tensor]:
         result, rest = output if self.dangles else (output, ())
-        ends = list(tensors_in((result, rest)))
+        ends = list(returned_tensors((result, rest)))
         if self.loss is not None:
-            ends = [self.loss(result), *tensors_in(rest)]
+            ends = [self.loss(result), *returned_tensors(rest)]
         return [end for i, end in enumerate(ends) if end.requires_grad or (self.loss and i == 0)]
 
     def forward(self) -> Sequence[torch.Tensor]:
@@ -182,7 +181,7 @@ def make_trainer(workload: Workload, settings: Settings) -> Trainer:
     entry, end = workload.layers[0], workload.layers[-1]
     optimizer = str(entry.kind.attributes["optimizer"])
     loss = end.kind.attributes.get("loss", "auto") if end.kind.role is Role.LAST else None
-    in_place = any(works_in_place(call) for call in structure_of(entry).calls)
+    in_place = any(works_in_place(call) for call in structure_of(entry.kind).calls)
     network = build(workload.layers)
     args = network_inputs(workload.layers)
     return Trainer(network, (args, {}), optimizer, settings, loss=loss, copies=in_place)

@@ -17,8 +17,9 @@ from ampere.frameworks.torch.building import is_shared
 from ampere.frameworks.torch.channels import Channels, Dim, Power, Scaled, free
 from ampere.frameworks.torch.cutting import Segment
 from ampere.frameworks.torch.kinds import Setting, describe
+from ampere.frameworks.torch.recording import TracedCall, Value
 from ampere.frameworks.torch.sizing import Sizes
-from ampere.frameworks.torch.tracing import Trace, TracedCall, Value
+from ampere.frameworks.torch.tracing import Trace
 from ampere.inputs import Inputs
 from ampere.layers import Call, Json, Layer, Port, Role, Size, Structure, Widths
 
