@@ -15,9 +15,9 @@ from machine import machine_line, write_section
 
 from ampere import zoo
 from ampere.estimating import estimate
-from ampere.fitting import fit_paper
 from ampere.layers import Layer
 from ampere.measurements import Measurement
+from ampere.subtracting import fit_paper
 
 
 def median_s(action: Callable[[], object], repeats: int) -> float:

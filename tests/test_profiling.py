@@ -13,13 +13,14 @@ import pytest
 
 from ampere.devices.device import Workload
 from ampere.errors import DataError, FingerprintError
-from ampere.fitting import Cost, fit_kind, isolated_points
+from ampere.fitting import Cost
 from ampere.journal import read_journal
 from ampere.layers import Layer, Role, Widths
 from ampere.measurements import Measurement
 from ampere.measuring import Effort
 from ampere.profiles import Profile
 from ampere.profiling import Profiler, Strategy, open_journal, resume, run_profiler
+from ampere.subtracting import fit_kind, isolated_points
 from ampere.variants import Variant, isolate
 from fakes import (
     HIDDEN,

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from ampere import tables
 from ampere.checking import Check
 from ampere.devices.fingerprint import Fingerprint
-from ampere.estimating import Estimate, EstimateLine
+from ampere.estimating import Estimate
 from ampere.evaluating import Evaluation, ModelResult
-from ampere.fitting import Cost
+from ampere.fitting import Cost, Line
 from ampere.journal import Header
 from ampere.layers import Layer, LayerKind, Role, Widths
 from ampere.measurements import Measurement
@@ -38,8 +38,8 @@ def layer(name: str, kind: LayerKind, count: int = 1, **widths: int) -> Layer:
     return Layer(name, kind, Widths({k.rstrip("_"): v for k, v in widths.items()}), count=count)
 
 
-def line(of: Layer, energy_j: float, std: float, time_s: float) -> EstimateLine:
-    return EstimateLine(of, Cost(energy_j, std, time_s, 0.1 * time_s))
+def line(of: Layer, energy_j: float, std: float, time_s: float) -> Line:
+    return Line(of, Cost(energy_j, std, time_s, 0.1 * time_s))
 
 
 def an_estimate(**changes: object) -> Estimate:

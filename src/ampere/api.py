@@ -4,6 +4,7 @@
     measure(model)   meter a model itself                      -> Measurement
     evaluate(model)  compare estimates with metered models     -> Evaluation
     check()          is this machine quiet, is energy additive -> Check
+    after_steps()    sharpen a profile by a few steps          -> Profile
     tell(profile)    add measurements from elsewhere           -> Profile
 
 Each runs on this machine unless it is given another device.
@@ -11,27 +12,42 @@ Each runs on this machine unless it is given another device.
 
 from __future__ import annotations
 
+import random
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ampere.checking import Check
 from ampere.checking import check as check_device
 from ampere.devices.device import Device, ModelSpec, Workload
-from ampere.devices.fingerprint import Fingerprint
+from ampere.devices.fingerprint import Fingerprint, refuse_to_mix
 from ampere.devices.local import LocalDevice
 from ampere.errors import DataError, FingerprintError, MeasurementFailed
 from ampere.evaluating import Evaluation
 from ampere.evaluating import evaluate as evaluate_device
+from ampere.families import Member, members, resampled
 from ampere.journal import Header, Journal
+from ampere.layers import Layer
 from ampere.measurements import Measurement
 from ampere.measuring import Effort, Watch, calibrate, unwatched
 from ampere.measuring import measure as measure_workloads
+from ampere.probing import Probe, Prober
 from ampere.profiles import NOISY, Profile, Training
-from ampere.profiling import Profiler, Strategy, open_journal, resume, run_profiler
+from ampere.profiling import (
+    Asker,
+    Profiler,
+    Strategy,
+    open_journal,
+    reference_of,
+    resume,
+    run_profiler,
+)
+from ampere.resizing import smallest
+from ampere.variants import Variant, sample
 
 if TYPE_CHECKING:
     from torch import nn
@@ -39,6 +55,9 @@ if TYPE_CHECKING:
     from ampere.frameworks.torch import Input, Loss
 
     Model: TypeAlias = "nn.Module | str"
+
+POOL = 32  # members of a family that may be measured, and whose interval matters
+VARIANTS = 3  # of each kind that may be measured
 
 
 @contextmanager
@@ -61,15 +80,19 @@ def profile(
     optimizer: str | None = None,
     loss: Loss | None = None,
     strategy: Strategy | None = None,
+    candidates: Sequence[Model] = (),
     effort: Effort | None = None,
     time_limit_s: float = float("inf"),
+    energy_limit_j: float = float("inf"),
     any_device: bool = False,
     watch: Watch = unwatched,
 ) -> Profile:
-    """Profile the kinds of a model's layers on a device; the file at `path` grows as it goes.
+    """Profile a model's family on a device; the file at `path` grows as it goes.
 
-    A profile that is already there goes on where it stopped, with its own batch size, optimiser and
-    loss unless others are given; a new one takes 10, sgd and what fits the model's outputs.
+    What is measured is chosen so that members of the family are estimated well, or `candidates`,
+    if these are what will be asked about. A profile that is already there goes on where it stopped,
+    with its own batch size, optimiser and loss unless others are given; a new one takes 10, sgd and
+    what fits the model's outputs.
     """
     from ampere.frameworks.torch import plan_variants, read
 
@@ -78,7 +101,7 @@ def profile(
     training = known.but(batch_size, optimizer, loss)
     training = replace(training, loss=_present(training.loss))
     layers = read(model, input, **vars(training))
-    plan = plan_variants(layers)
+    asked_about = [read(candidate, input, **vars(training)) for candidate in candidates]
     name = model if isinstance(model, str) else type(model).__name__
     with _device_or_local(device) as device:
         if not device.provenance.immediate:
@@ -88,15 +111,67 @@ def profile(
             path, device, model=name, any_device=any_device, effort=effort
         )
         with journal:
-            profiler = Profiler(plan, strategy)
-            resume(profiler, journal.measurements)
+            asker: Asker
+            if strategy.method == "paper":
+                asker = Profiler(plan_variants(layers), strategy)
+            else:
+                spec = ModelSpec(
+                    name, _text(input), training.batch_size, training.optimizer, str(training.loss)
+                )
+                original = Member(name, Workload(layers), layers)
+                if isinstance(model, str):
+                    original = replace(original, workload=Workload(model=spec))
+                    drawn = members(spec, random.Random(strategy.seed))
+                else:
+                    drawn = resampled(name, layers, random.Random(strategy.seed))
+                asker = _prober(original, list(islice(drawn, POOL)), asked_about, strategy, effort)
+            resume(asker, journal.measurements)
             run_profiler(
-                profiler, device, journal, effort=effort, time_limit_s=time_limit_s, watch=watch
+                asker,
+                device,
+                journal,
+                effort=effort,
+                time_limit_s=time_limit_s,
+                energy_limit_j=energy_limit_j,
+                watch=watch,
             )
             measurements = tuple(journal.measurements)
-    if profiler.cut_short:
-        notes.append("the time limit ended it early: the same command goes on and refines it")
-    return Profile(measurements, journal.header, kernel=strategy.kernel, notes=tuple(notes))
+    if asker.cut_short:
+        notes.append("a limit ended it early: the same command goes on and refines it")
+    return Profile(measurements, journal.header, strategy.method, strategy.kernel, tuple(notes))
+
+
+def _prober(
+    original: Member,
+    drawn: Sequence[Member],
+    asked_about: Sequence[Sequence[Layer]],
+    strategy: Strategy,
+    effort: Effort | None,
+) -> Prober:
+    """Who asks for members of the family, the ends of its widths first, and for variants."""
+    from ampere.frameworks.torch import plan_variants
+    from ampere.frameworks.torch.counting import with_features
+
+    layers = original.layers
+    small = tuple(with_features(layer) for layer in smallest(layers))
+    ends = [original, Member(f"smallest {original.name}", Workload(small), small)]
+    rng = random.Random(strategy.seed)
+    variants = [
+        tuple(with_features(layer) for layer in sample(isolation, rng).layers)
+        for isolation in plan_variants(layers).isolations
+        for _ in range(VARIANTS)
+    ]
+    probes = [
+        *(Probe(m.name, m.workload, m.layers) for m in (*ends, *drawn)),
+        *(Probe(str(Variant(v)), Workload(v), v) for v in variants),
+    ]
+    return Prober(
+        probes,
+        asked_about or [member.layers for member in drawn] or [layers],
+        strategy.tolerance,
+        strategy.max_measurements,
+        effort or Effort(),
+    )
 
 
 def measure(
@@ -133,6 +208,44 @@ def measure(
             stacklevel=2,
         )
     return measurement
+
+
+def after_steps(
+    profile: Profile,
+    model: Model,
+    input: Input | None = None,
+    *,
+    steps: int = 20,
+    device: Device | None = None,
+    batch_size: int | None = None,
+    optimizer: str | None = None,
+    loss: Loss | None = None,
+    any_device: bool = False,
+) -> Profile:
+    """The profile, sharpened by a few steps of the very model that will be asked about.
+
+    The device must be the profile's own, since the steps are metered on the profile's scale.
+    """
+    from ampere.frameworks.torch import read
+
+    if steps < 2:
+        raise DataError(f"{steps} step tells nothing of its own spread: use 2 or more")
+    training = profile.training_settings().but(batch_size, optimizer, loss)
+    training = replace(training, loss=_present(training.loss))
+    layers = read(model, input, **vars(training))
+    workload = Workload(layers)
+    if isinstance(model, str):
+        workload = Workload(model=ModelSpec(model, _text(input), **vars(training)))
+    # Bursts of one step: a few steps are all there is.
+    few = Effort(burst_s=0.0, warmup_s=0.0, min_rounds=steps, max_rounds=steps)
+    with _device_or_local(device) as device:
+        if not any_device:
+            refuse_to_mix(device.fingerprint, profile.header.fingerprint)
+        nominal = reference_of(profile.header, device)
+        (row,) = measure_workloads(device, [(workload, layers)], nominal, few)
+    if row.failed is not None:
+        raise MeasurementFailed(f"the model could not be metered: {row.failed}")
+    return profile.tell(row)
 
 
 def evaluate(
@@ -238,4 +351,4 @@ def _refuse_strangers(journal: Journal, measurements: Sequence[Measurement]) -> 
             )
 
 
-__all__ = ["check", "evaluate", "measure", "profile", "tell"]
+__all__ = ["after_steps", "check", "evaluate", "measure", "profile", "tell"]

@@ -8,36 +8,12 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 from ampere import tables
-from ampere.errors import DataError, NotCovered
-from ampere.fitting import Cost, Fit
+from ampere.errors import DataError
+from ampere.fitting import Fit, Line, Prediction
 from ampere.layers import Json, Layer, Widths
 from ampere.meters.meter import Provenance
 
 CONFIDENCE = 0.9
-
-
-@dataclass(frozen=True)
-class EstimateLine:
-    """One layer's share, for all steps together."""
-
-    layer: Layer
-    cost: Cost
-    extrapolated: bool = False
-
-    def to_json(self) -> dict[str, Json]:
-        """Plain data."""
-        return {
-            "name": self.layer.name,
-            "kind": self.layer.kind.name,
-            "role": self.layer.kind.role.value,
-            "widths": dict(self.layer.widths),
-            "count": self.layer.count,
-            "energy_j": self.cost.energy_j,
-            "energy_j_std": self.cost.energy_j_std,
-            "time_s": _finite(self.cost.time_s),
-            "time_s_std": _finite(self.cost.time_s_std),
-            "extrapolated": self.extrapolated,
-        }
 
 
 @dataclass(frozen=True)
@@ -47,7 +23,7 @@ class Estimate:
     Data loading and validation are not in it either: they were not part of what was metered.
     """
 
-    lines: tuple[EstimateLine, ...]
+    lines: tuple[Line, ...]
     energy_j: float
     energy_j_std: float
     time_s: float
@@ -80,10 +56,7 @@ class Estimate:
         if steps < 1:
             raise DataError(f"{steps} steps is not a training job: use 1 or more")
         by = steps / self.steps
-        lines = tuple(
-            replace(line, cost=Cost(*(by * value for value in vars(line.cost).values())))
-            for line in self.lines
-        )
+        lines = tuple(replace(line, cost=line.cost.times(by)) for line in self.lines)
         return replace(
             self,
             lines=lines,
@@ -202,65 +175,39 @@ def estimate(
     layers: Sequence[Layer],
     fit: Fit,
     *,
-    noise: float = 0.0,
     steps: int = 1,
     battery_wh: float | None = None,
     device: str = "",
     provenance: Provenance | None = None,
 ) -> Estimate:
-    """Sum the layers' costs (eq. 4); layers that the fit does not cover are named, not zero.
-
-    Layers of one kind at the same widths share one error, so it grows with their number; layers of
-    different kinds are taken as independent. `noise` is the relative error of one more measurement.
-    """
-    lines: list[EstimateLine] = []
-    uncovered: list[Layer] = []
-    shared: dict[tuple[str, object], tuple[float, float]] = {}
-    known: dict[tuple[str, object], Cost] = {}
-    for layer in layers:
-        key = (layer.kind.name, layer.widths)
-        try:
-            cost = known.get(key) or known.setdefault(key, fit.cost(layer))
-        except NotCovered:
-            uncovered.append(layer)
-            continue
-        n = layer.count
-        scaled = cost if n == 1 else Cost(*(n * value for value in vars(cost).values()))
-        lines.append(EstimateLine(layer, scaled, _extrapolated(fit, layer)))
-        joules, seconds = shared.get(key, (0.0, 0.0))
-        shared[key] = (joules + scaled.energy_j_std, seconds + scaled.time_s_std)
-    nothing = 0.0 if lines else math.nan  # a sum over no layer is not 0 J
-    energy = math.fsum(line.cost.energy_j for line in lines) + nothing
-    time = math.fsum(line.cost.time_s for line in lines) + nothing
-    energy_var = math.fsum(joules**2 for joules, _ in shared.values()) + (noise * energy) ** 2
-    time_var = math.fsum(seconds**2 for _, seconds in shared.values()) + (noise * time) ** 2
+    """What a fit says of these layers; those that it does not cover are named, not zero."""
+    said = fit.predict(layers)
     result = Estimate(
-        tuple(lines),
-        energy,
-        math.sqrt(energy_var),
-        time,
-        math.sqrt(time_var),
-        uncovered=tuple(uncovered),
+        said.lines,
+        said.total.energy_j,
+        said.total.energy_j_std,
+        said.total.time_s,
+        said.total.time_s_std,
+        uncovered=said.uncovered,
         device=device,
         provenance=provenance,
         method=fit.method,
         battery_wh=battery_wh,
-        warnings=tuple(_warnings(lines, uncovered)),
+        warnings=tuple(_warnings(said)),
     )
     return result if steps == 1 else result.for_steps(steps)
 
 
-def _extrapolated(fit: Fit, layer: Layer) -> bool:
-    check = getattr(fit, "is_extrapolated", None)
-    return bool(check and check(layer))
-
-
-def _warnings(lines: Sequence[EstimateLine], uncovered: Sequence[Layer]) -> list[str]:
+def _warnings(said: Prediction) -> list[str]:
     texts = []
-    if uncovered:
-        names = ", ".join(layer.name for layer in uncovered)
+    if said.uncovered:
+        names = ", ".join(layer.name for layer in said.uncovered)
         texts.append(f"not in the total, the profile does not cover them: {names}")
-    outside = [line.layer.name for line in lines if line.extrapolated]
+    borrowed = [line.layer.name for line in said.lines if line.borrowed]
+    if borrowed:
+        names = ", ".join(borrowed)
+        texts.append(f"never profiled, so borrowed from other kinds, with a wide interval: {names}")
+    outside = [line.layer.name for line in said.lines if line.extrapolated and not line.borrowed]
     if outside:
         texts.append(f"extrapolated beyond the profiled widths: {', '.join(outside)}")
     return texts

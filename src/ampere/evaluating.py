@@ -230,7 +230,7 @@ def compare(
         if broken:
             failed.append(f"{member.name}: {broken}")
             continue
-        results.append(_result(member, first, second, few, fits, profile.fit.noise))
+        results.append(_result(member, first, second, few, fits))
     if not results:
         raise DataError(f"no model could be metered; the first one: {failed[0]}")
     return Evaluation(
@@ -322,12 +322,11 @@ def _result(
     second: Measurement,
     few: Measurement,
     fits: Sequence[Fit],
-    noise: float,
 ) -> ModelResult:
     said: dict[str, float] = {}
     interval = (math.nan, math.nan)
     for fit in fits:
-        answer = estimate(member.layers, fit, noise=noise)
+        answer = estimate(member.layers, fit)
         if answer.uncovered:
             continue
         said[fit.method] = answer.energy_j

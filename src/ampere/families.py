@@ -7,13 +7,15 @@ is its own family: its layers at random widths from 1 to the original, widths th
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ampere import zoo
 from ampere.devices.device import ModelSpec, Workload
 from ampere.layers import Layer
 from ampere.resizing import resample
+
+GIVE_UP = 1000  # draws without a new member
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,6 @@ class Member:
 def members(spec: ModelSpec, rng: random.Random) -> Iterator[Member]:
     """Distinct members, without end; equal draws are left out."""
     from ampere.frameworks.torch import read
-    from ampere.frameworks.torch.counting import with_features
 
     def layers_of(model: str) -> tuple[Layer, ...]:
         return read(
@@ -39,25 +40,32 @@ def members(spec: ModelSpec, rng: random.Random) -> Iterator[Member]:
             loss=spec.loss,
         )
 
-    seen: set[object] = set()
     home, _, rest = spec.model.partition(":")
     family = zoo.family(rest) if home == "zoo" and "(" not in rest else None
-    original = layers_of(spec.model)
+    if family is None:
+        yield from resampled(spec.model, layers_of(spec.model), rng)
+        return
+    seen: set[str] = set()
     misses = 0
-    while misses < 1000:
-        if family is not None:
-            name = family.describe(family.sample(rng))
-            key: object = name
-        else:
-            drawn = tuple(with_features(layer) for layer in resample(original, rng))
-            name = f"{spec.model} {[dict(layer.widths) for layer in drawn]}"
-            key = tuple(layer.widths for layer in drawn)
-        if key in seen:
-            misses += 1
-            continue
-        seen.add(key)
-        misses = 0
-        if family is not None:
+    while misses < GIVE_UP:
+        name = family.describe(family.sample(rng))
+        misses = misses + 1 if name in seen else 0
+        if name not in seen:
+            seen.add(name)
             yield Member(name, Workload(model=replace(spec, model=name)), layers_of(name))
-        else:
-            yield Member(name, Workload(layers=drawn), drawn)
+
+
+def resampled(name: str, layers: Sequence[Layer], rng: random.Random) -> Iterator[Member]:
+    """A network at distinct random widths, built from its layers."""
+    from ampere.frameworks.torch.counting import with_features
+
+    seen: set[object] = set()
+    misses = 0
+    while misses < GIVE_UP:
+        drawn = tuple(with_features(layer) for layer in resample(layers, rng))
+        key = tuple(layer.widths for layer in drawn)
+        misses = misses + 1 if key in seen else 0
+        if key not in seen:
+            seen.add(key)
+            title = f"{name} {[dict(layer.widths) for layer in drawn]}"
+            yield Member(title, Workload(layers=drawn), drawn)

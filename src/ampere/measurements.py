@@ -44,6 +44,11 @@ class Measurement:
     cost_s: float = 0.0
     bursts: Mapping[str, Json] = field(default_factory=dict, compare=False)
 
+    @property
+    def error(self) -> float:
+        """The relative standard error of its joules, as far as its bursts show it."""
+        return self.spread / math.sqrt(self.repeats)
+
     def __repr__(self) -> str:
         """One line, since measurements come in lists."""
         network = " + ".join(

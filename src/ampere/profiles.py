@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy.typing as npt
+
 from ampere import tables
+from ampere.adding import AdditiveFit, fit_additive
 from ampere.devices.fingerprint import Fingerprint
 from ampere.errors import DataError
 from ampere.estimating import Estimate, estimate
-from ampere.fitting import PaperFit, fit_paper, usable
+from ampere.fitting import usable
 from ampere.journal import Header, Journal, read_journal
 from ampere.layers import Layer, Role
 from ampere.measurements import Measurement
 from ampere.meters.meter import Provenance
+from ampere.subtracting import PaperFit, fit_paper
+from ampere.sums import Array
+from ampere.tabulating import FamilyTables
 
 if TYPE_CHECKING:
     from torch import nn
 
     from ampere.frameworks.torch import Input, Loss
 
-METHODS = ("paper",)
+METHODS = ("additive", "paper")
+PAYOFF_STEPS = 20  # steps of a model that would tell its cost about as well
 NOISY = 0.25  # relative spread of bursts above which figures are not to be trusted
 
 
@@ -52,7 +61,7 @@ class Profile:
 
     measurements: tuple[Measurement, ...]
     header: Header
-    method: str = "paper"
+    method: str = "additive"
     kernel: str = "matern52"
     notes: tuple[str, ...] = field(default=(), compare=False)
 
@@ -61,7 +70,7 @@ class Profile:
             raise DataError(f"unknown method {self.method!r}: use one of {', '.join(METHODS)}")
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], method: str = "paper") -> Profile:
+    def load(cls, path: str | os.PathLike[str], method: str = "additive") -> Profile:
         """Read a profile; loading one never executes code."""
         header, measurements = read_journal(path)
         return cls(tuple(measurements), header, method)
@@ -75,9 +84,63 @@ class Profile:
                 journal.append(measurement)
 
     @cached_property
-    def fit(self) -> PaperFit:
+    def fit(self) -> AdditiveFit | PaperFit:
         """The fitted processes, made when first asked for."""
-        return fit_paper(self.measurements, self.kernel)
+        if self.method == "paper":
+            return fit_paper(self.measurements, self.kernel)
+        return fit_additive(self.measurements)
+
+    def tell(self, measurement: Measurement) -> Profile:
+        """The profile with one more measurement: all layers in it are known better.
+
+        Any network will do: a variant, a member of the family, a job, a few steps of a model. The
+        file is left as it is (`ampere.tell` writes). A fit that was made is updated, not repeated.
+        """
+        told = replace(self, measurements=(*self.measurements, measurement))
+        fit = self.__dict__.get("fit")
+        if isinstance(fit, AdditiveFit):
+            with suppress(DataError):  # new kinds of layers: the fit is made anew
+                told.__dict__["fit"] = fit.tell(measurement)
+        return told
+
+    def tabulate(
+        self,
+        model: nn.Module | str | Sequence[Layer] | None = None,
+        input: Input | None = None,
+        *,
+        batch_size: int | None = None,
+        optimizer: str | None = None,
+        loss: Loss | None = None,
+    ) -> FamilyTables:
+        """Tables of what a model costs at any widths up to its own, for search over millions.
+
+        The model is the one that the profile was made for, unless another one is given.
+        """
+        from ampere.frameworks.torch.counting import with_features
+
+        if not isinstance(self.fit, AdditiveFit):
+            raise DataError("only the additive method makes tables: load it with method='additive'")
+        if model is None:
+            if self.header.model is None:
+                raise DataError("which model? the profile does not say what it was made for")
+            model = self.header.model
+        layers = self._layers(model, input, batch_size, optimizer, loss)
+        return FamilyTables(layers, self.fit, with_features)
+
+    def estimate_many(self, widths: npt.ArrayLike, model: nn.Module | str | None = None) -> Array:
+        """Joules per step of many candidates, rows of widths in the order of `tabulate().names`.
+
+        For seconds, deviations and gradients, and to search again and again, keep `tabulate()`.
+        """
+        return self._tables(model).estimate_many(widths)
+
+    def energy_gradient(self, widths: npt.ArrayLike, model: nn.Module | str | None = None) -> Array:
+        """Joules per channel of each width of each candidate."""
+        return self._tables(model).energy_gradient(widths)
+
+    def _tables(self, model: nn.Module | str | None) -> FamilyTables:
+        known: dict[object, FamilyTables] = self.__dict__.setdefault("_known_tables", {})
+        return known.get(model) or known.setdefault(model, self.tabulate(model))
 
     @property
     def provenance(self) -> Provenance:
@@ -107,22 +170,29 @@ class Profile:
         """
         if battery_wh is not None and not battery_wh > 0:
             raise DataError(f"a battery of {battery_wh} Wh holds nothing: use a number above 0")
-        if isinstance(model, Sequence) and not isinstance(model, str):
-            layers = tuple(model)
-        else:
-            from ampere.frameworks.torch import read
-
-            training = self.training_settings().but(batch_size, optimizer, loss)
-            layers = read(model, input, **vars(training))
         return estimate(
-            layers,
+            self._layers(model, input, batch_size, optimizer, loss),
             self.fit,
-            noise=self.fit.noise,
             steps=steps,
             battery_wh=battery_wh,
             device=self.device,
             provenance=self.provenance,
         )
+
+    def _layers(
+        self,
+        model: nn.Module | str | Sequence[Layer],
+        input: Input | None,
+        batch_size: int | None,
+        optimizer: str | None,
+        loss: Loss | None,
+    ) -> tuple[Layer, ...]:
+        if isinstance(model, Sequence) and not isinstance(model, str):
+            return tuple(model)
+        from ampere.frameworks.torch import read
+
+        training = self.training_settings().but(batch_size, optimizer, loss)
+        return read(model, input, **vars(training))
 
     def training_settings(self) -> Training:
         """How most of the profile was trained; only what ends in a last layer has a loss."""
@@ -140,6 +210,17 @@ class Profile:
     def profiling_s(self) -> float:
         """Seconds spent on measuring, single stages for baselines left out."""
         return sum(m.cost_s for m in self.measurements if m.stage == "step")
+
+    @property
+    def profiling_j(self) -> float:
+        """Joules of the bursts that were metered, warming up left out."""
+        return math.fsum(
+            joules * m.bursts.get("steps", 1)
+            for m in self.measurements
+            if m.stage == "step"
+            for joules in m.bursts.get("energy_j", [])
+            if joules is not None
+        )
 
     @property
     def pace(self) -> float | None:
@@ -179,8 +260,8 @@ class Profile:
         alone = sum(m.stage != "step" for m in self.measurements)
         facts = [
             ("energy", f"joules are {tables.origin(self.provenance.value)}"),
-            ("measuring", f"took {tables.seconds(self.profiling_s)}"),
-            ("method", f"{self.method}, kernel {self.kernel}"),
+            ("measuring", self._price(good)),
+            ("method", f"paper, kernel {self.kernel}" if self.method == "paper" else self.method),
         ]
         spread = statistics.median(m.spread for m in good) if good else 0.0
         if spread > NOISY:
@@ -213,13 +294,31 @@ class Profile:
             rows,
             "<<<><",
             None,
-            [*facts, *(("warning", note) for note in self.notes)],
+            [*facts, *(("warning", note) for note in (*self.notes, *self._doubts(good)))],
         )
+
+    def _price(self, good: Sequence[Measurement]) -> str:
+        """What measuring took, and how many models it saves running a few steps of."""
+        text = f"took {tables.seconds(self.profiling_s)} and {tables.joules(self.profiling_j)}"
+        whole = [m for m in good if len(m.layers) > 3] or good
+        times = [m.time_s_per_step for m in whole if math.isfinite(m.time_s_per_step)]
+        if not times or not self.profiling_s:
+            return text
+        models = math.ceil(self.profiling_s / (PAYOFF_STEPS * statistics.median(times)))
+        return (
+            f"{text}; pays off after {tables.plural(models, 'model')} whose {PAYOFF_STEPS} steps"
+            " need not be run"
+        )
+
+    def _doubts(self, good: Sequence[Measurement]) -> tuple[str, ...]:
+        """What the additive fit says of its own rows."""
+        fit = self.fit if good else None
+        return fit.notes if isinstance(fit, AdditiveFit) else ()
 
 
 def fit(
     measurements: Iterable[Measurement],
-    method: str = "paper",
+    method: str = "additive",
     kernel: str = "matern52",
     device: str = "unknown",
 ) -> Profile:

@@ -1,10 +1,12 @@
-"""Profiling: ask for the variant that teaches most, measure it, tell (paper, section 3.3).
+"""Profiling: ask for the network that teaches most, measure it, tell.
 
-Each kind starts at the bounds of its widths (2 points in one dimension, 4 corners in two); the next
-point is where the posterior standard deviation is largest; a kind ends after `max_points`, or when
-the largest standard deviation is at most `tolerance` times the mean of the profiled values. (The
-paper says "variance smaller than 5 % of the profiled data"; joules² cannot be compared with joules,
-so the standard deviation is what we compare.) LAST kinds come first, then FIRST, then HIDDEN.
+`run_profiler` is the loop. What is asked for is decided by a `Prober` (probing.py), or, as the
+paper does it (section 3.3), by a `Profiler`: each kind starts at the bounds of its widths (2 points
+in one dimension, 4 corners in two); the next point is where the posterior standard deviation is
+largest; a kind ends after `max_points`, or when the largest standard deviation is at most
+`tolerance` times the mean of the profiled values. (The paper says "variance smaller than 5 % of the
+profiled data"; joules² cannot be compared with joules, so the standard deviation is what we
+compare.) LAST kinds come first, then FIRST, then HIDDEN.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -21,11 +24,14 @@ from ampere import gp
 from ampere.devices.device import Device, Workload
 from ampere.devices.fingerprint import changed_conditions, refuse_to_mix
 from ampere.errors import DataError, FingerprintError, JournalError
-from ampere.fitting import ORDER, KindProcess, fit_kind, isolated_points, usable
+from ampere.fitting import usable
 from ampere.journal import Header, Journal
 from ampere.layers import Role, Widths
 from ampere.measurements import Measurement
 from ampere.measuring import Effort, Event, Reference, Watch, calibrate, measure, unwatched
+from ampere.probing import Probe
+from ampere.profiles import METHODS
+from ampere.subtracting import ORDER, KindProcess, fit_kind, isolated_points
 from ampere.variants import Isolation, Plan, Variant, isolate
 
 GRID = 24  # candidates along each of two widths
@@ -34,14 +40,25 @@ GUIDES = ("energy", "time")
 
 @dataclass(frozen=True)
 class Strategy:
-    """When to stop, what guides, and which kernel."""
+    """When to stop, what guides, and which kernel.
 
+    The additive method stops at `max_measurements` in all, or when the models that it was made for
+    are known to `tolerance`; the paper's at `max_points` of each kind, or when it is known so well.
+    """
+
+    method: str = "additive"
+    max_measurements: int = 40
+    seed: int = 0
     max_points: int = 20
     tolerance: float = 0.05
     guide: str = "energy"
     kernel: str = "matern52"
 
     def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise DataError(f"unknown method {self.method!r}: use one of {', '.join(METHODS)}")
+        if self.max_measurements < 2:
+            raise DataError(f"{self.max_measurements} measurements teach nothing: use 2 or more")
         if self.max_points < 2:
             raise DataError(f"max_points is {self.max_points}: at least the 2 bounds are needed")
         if not 0 < self.tolerance < 1:
@@ -72,8 +89,41 @@ class _Progress:
         return [Widths(dict(zip(sorted(bounds), corner, strict=True))) for corner in corners]
 
 
+class Asker(Protocol):
+    """Who decides what is measured next; it neither measures nor knows how to."""
+
+    cut_short: bool
+
+    def ask(self, n: int = 1, affordable: float = float("inf")) -> Sequence[Variant | Probe]:
+        """Up to n networks; `affordable` is how many there is time for."""
+        ...
+
+    def tell(self, measurement: Measurement) -> None:
+        """Learn from a measurement; one that failed is told too."""
+        ...
+
+    def end_phase(self) -> None:
+        """There is no time for more of what it asks for at present."""
+        ...
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether enough is known."""
+        ...
+
+    @property
+    def remaining(self) -> int:
+        """How many more measurements it takes at most."""
+        ...
+
+    @property
+    def phase(self) -> Role | None:
+        """Which layers it is about, if it takes them in turn."""
+        ...
+
+
 class Profiler:
-    """The ask and tell that learns a profile; it neither measures nor knows how to.
+    """The paper's ask and tell.
 
     Its state is a function of what it was told, so a journal told again resumes it.
     """
@@ -248,37 +298,51 @@ def _candidates(isolation: Isolation) -> list[Widths]:
 
 
 def run_profiler(
-    profiler: Profiler,
+    profiler: Asker,
     device: Device,
     journal: Journal,
     *,
     effort: Effort | None = None,
     time_limit_s: float = float("inf"),
+    energy_limit_j: float = float("inf"),
     together: int = 4,
     watch: Watch = unwatched,
 ) -> None:
-    """Ask, measure, write down, tell, until the profiler stops or time is up."""
+    """Ask, measure, write down, tell, until the profiler stops, or time or joules are used up."""
     nominal = reference_of(journal.header, device)
     start = time.monotonic()
-    done = 0
+    done, spent_j = 0, 0.0
     while not profiler.should_stop:
         spent = time.monotonic() - start
-        pace = spent / done if done else 2.0
+        pace, price = (spent / done, spent_j / done) if done else (2.0, 0.0)
         affordable = (time_limit_s - spent) / pace
-        variants = profiler.ask(together, affordable)
-        if not variants:
+        if price:
+            affordable = min(affordable, (energy_limit_j - spent_j) / price)
+        networks = profiler.ask(together, affordable)
+        if not networks:
             profiler.end_phase()
             continue
-        role = profiler.phase.value if profiler.phase else ""
-        doing = f"{role} {', '.join(map(str, variants))}"
+        role = f"{profiler.phase.value} " if profiler.phase else ""
+        doing = role + ", ".join(map(str, networks))
         left = round(min(profiler.remaining, max(affordable, 0)))
         watch(Event(doing, done, done + left, left * pace))
-        workloads = [(Workload(variant.layers), variant.layers) for variant in variants]
+        workloads = [(_workload(network), network.layers) for network in networks]
         for measurement in measure(device, workloads, nominal, effort):
             journal.append(measurement)
             profiler.tell(measurement)
             done += 1
+            spent_j += _joules(measurement)
     watch(Event("done", done, done, 0.0))
+
+
+def _workload(network: Variant | Probe) -> Workload:
+    return network.workload if isinstance(network, Probe) else Workload(network.layers)
+
+
+def _joules(measurement: Measurement) -> float:
+    """What the bursts of a measurement took; warming up is not metered."""
+    bursts = measurement.bursts.get("energy_j", [])
+    return float(sum(bursts) * measurement.bursts.get("steps", 1))
 
 
 def open_journal(
@@ -333,7 +397,7 @@ def reference_of(header: Header, device: Device) -> Reference:
     return Reference(header.idle_w or 0.0, header.reference_time_s, header.reference_energy_j)
 
 
-def resume(profiler: Profiler, measurements: Sequence[Measurement]) -> None:
+def resume(profiler: Asker, measurements: Sequence[Measurement]) -> None:
     """Tell a profiler what is already known."""
     for measurement in measurements:
         profiler.tell(measurement)

@@ -96,6 +96,15 @@ def resample(layers: Sequence[Layer], rng: random.Random, least: int = 1) -> tup
     return at_widths(layers, new)
 
 
+def smallest(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """The same network at the least width of every choice."""
+    new: dict[Place, int] = {}
+    for choice in choices(layers):
+        if not choice.fixed:
+            new |= choice.at(choice.step)
+    return at_widths(layers, new)
+
+
 def at_widths(layers: Sequence[Layer], new: Mapping[Place, int]) -> tuple[Layer, ...]:
     """The layers with some widths replaced."""
     return tuple(

@@ -10,6 +10,7 @@ equation 1 are swapped against equations 2 and 4.)
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -90,6 +91,17 @@ def isolate(isolation: Isolation, widths: Widths) -> Variant:
     wired = [replace(subject, reads=tuple((-1, i) for i in range(len(structure.inputs))))]
     wired += [replace(layer, reads=((0, 0),)) for layer in layers[1:]]
     return Variant(tuple(wired))
+
+
+def sample(isolation: Isolation, rng: random.Random) -> Variant:
+    """A variant at random widths: each octave of a width is as likely as any other."""
+    widths = {}
+    for name, (low, high) in isolation.bounds.items():
+        step = isolation.steps[name]
+        first, last = max(1, -(-low // step)), max(1, high // step)
+        drawn = round(first * (last / first) ** rng.random()) if last > first else first
+        widths[name] = step * drawn
+    return isolate(isolation, Widths(widths))
 
 
 def _meeting(kind: LayerKind, shape: Sequence[int]) -> Widths:

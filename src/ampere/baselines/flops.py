@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ampere.errors import DataError, NotCovered
-from ampere.fitting import Cost, usable
+from ampere.fitting import Cost, Layerwise, usable
 from ampere.layers import Layer, Role
 from ampere.measurements import Measurement
 
@@ -49,7 +49,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class FlopsFit:
+class FlopsFit(Layerwise):
     """Joules and seconds as lines over FLOPs.
 
     The constant is charged to the layer whose role is LAST: every network that ampere reads or

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ampere.devices.device import Workload
 from ampere.errors import DataError, NotCovered
-from ampere.fitting import Cost
+from ampere.fitting import Cost, Layerwise
 from ampere.layers import Layer, Widths
 from ampere.measurements import Measurement
 from ampere.variants import Isolation, Plan
@@ -59,7 +59,7 @@ class StageCost:
 
 
 @dataclass(frozen=True)
-class NeuralPowerFit:
+class NeuralPowerFit(Layerwise):
     """Polynomials for each kind and stage, from measurements of each alone."""
 
     stages: Mapping[Key, Mapping[str, StageCost]]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere.cli.options import AsJson, Method, ProfilePath, Training, above_zero
+from ampere.cli.options import AsJson, Machine, Method, ProfilePath, Training, above_zero
 from ampere.cli.shell import json_text, say
 from ampere.errors import DataError, NotCovered
 from ampere.layers import Json
@@ -45,13 +46,20 @@ def estimate(
         float | None,
         typer.Option(metavar="WH", help="What the battery holds.", callback=above_zero),
     ] = None,
-    method: Method = "paper",
+    after_steps: Annotated[
+        int | None,
+        typer.Option(min=2, metavar="N", help="Run N steps of MODEL here first, and learn."),
+    ] = None,
+    method: Method = "additive",
+    machine: Machine = Machine(),
     as_json: AsJson = False,
 ) -> str:
     """Estimate what training a model will cost.
 
     Joules and seconds, with an interval and layer by layer, from a profile that covers its layers.
     """
+    if after_steps is not None and model is None:
+        raise typer.BadParameter("--after-steps needs MODEL: layers alone cannot run")
     if (model is None) == (layers is None):
         raise typer.BadParameter("give either MODEL or --layers")
     if steps is not None and epochs is not None:
@@ -66,6 +74,13 @@ def estimate(
         if layers is not None and training.batch_size is None:
             raise typer.BadParameter("--epochs with --layers needs --batch-size")
         steps = epochs * math.ceil(samples / batch_size)
+    if after_steps is not None and model is not None:
+        from ampere import api
+
+        with closing(machine.open()) as device:
+            profile = api.after_steps(
+                profile, model, **training.given(), steps=after_steps, device=device
+            )
     subject = _read_layers(layers) if model is None else model
     given = training.given() if layers is None else {}
     answer = profile.estimate(subject, **given, steps=steps or 1, battery_wh=battery_wh)

@@ -49,7 +49,9 @@ AnyDevice = Annotated[
 ]
 Method = Annotated[
     str,
-    typer.Option(metavar="NAME", help="How the profile is fitted: paper.", callback=_known_method),
+    typer.Option(
+        metavar="NAME", help="How it is fitted: additive or paper.", callback=_known_method
+    ),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer repeats per measurement, more noise.")]
 

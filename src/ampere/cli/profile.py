@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,17 +33,33 @@ def profile(
     model: Model,
     path: ProfilePath,
     training: Training,
-    max_points: Annotated[int, typer.Option(metavar="N", help="Points per kind, at most.")] = 20,
+    measurements: Annotated[
+        int, typer.Option(metavar="N", help="At most so many in all; with method additive.")
+    ] = 40,
+    max_points: Annotated[
+        int, typer.Option(metavar="N", help="At most so many for each kind; with method paper.")
+    ] = 20,
     tolerance: Annotated[
-        float, typer.Option(metavar="SHARE", help="A kind ends when it is known this well.")
+        float,
+        typer.Option(metavar="SHARE", help="It ends when models, or kinds, are known this well."),
     ] = 0.05,
+    candidate: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL", help="A model that will be asked about; may be given several times."
+        ),
+    ] = None,
     time_limit: Annotated[
         float | None,
         typer.Option(metavar="SECONDS", help="End after this time.", callback=above_zero),
     ] = None,
-    method: Method = "paper",
+    energy_limit: Annotated[
+        float | None,
+        typer.Option(metavar="JOULES", help="End after these joules.", callback=above_zero),
+    ] = None,
+    method: Method = "additive",
     kernel: Annotated[
-        str, typer.Option(metavar="NAME", help="The kernel of the processes.")
+        str, typer.Option(metavar="NAME", help="The kernel of the paper's processes.")
     ] = "matern52",
     guide: Annotated[
         str, typer.Option(metavar="energy|time", help="What the next point is chosen by.")
@@ -62,7 +77,9 @@ def profile(
     from ampere import api
     from ampere.profiling import Strategy
 
-    strategy = Strategy(max_points, tolerance, guide, kernel)
+    strategy = Strategy(
+        method, measurements, max_points=max_points, tolerance=tolerance, guide=guide, kernel=kernel
+    )
     try:
         with closing(machine.open()) as device, progress() as watch:
             learned = api.profile(
@@ -71,15 +88,16 @@ def profile(
                 path=path,
                 device=device,
                 strategy=strategy,
+                candidates=candidate or (),
                 effort=effort(quick),
                 time_limit_s=time_limit or float("inf"),
+                energy_limit_j=energy_limit or float("inf"),
                 any_device=any_device,
                 watch=watch,
             )
     except KeyboardInterrupt:
         kept = f"everything measured so far is in {path}; the same command goes on from there"
         raise Interrupted(kept if path.exists() else "nothing was measured yet") from None
-    learned = replace(learned, method=method)
     if as_json:
         for note in learned.notes:
             say(f"warning: {note}")
@@ -102,6 +120,7 @@ def profile_row(profile: Profile, path: Path) -> dict[str, Json]:
         "failed": sum(m.failed is not None for m in profile.measurements),
         "kinds": sorted(kinds),
         "profiling_s": profile.profiling_s,
+        "profiling_j": profile.profiling_j,
         "method": profile.method,
         "warnings": list(profile.notes),
     }

@@ -10,9 +10,10 @@ from dataclasses import replace
 import pytest
 
 from ampere.errors import DataError, NotCovered
-from ampere.fitting import Cost, PaperFit, fit_kind, fit_paper, isolated_points
+from ampere.fitting import Cost
 from ampere.layers import Layer, LayerKind, Role, Widths
 from ampere.measurements import Measurement
+from ampere.subtracting import PaperFit, fit_kind, fit_paper, isolated_points
 from fakes import FIRST, HIDDEN, LAST, exact, known_cost, plain_kind, plain_layer, plain_model
 
 AXIS = [1, 12, 24, 40, 64]

@@ -1,0 +1,288 @@
+"""Adding: the additive method. Any measured network teaches all of its layers (see sums.py).
+
+Rows need not isolate a layer: a variant, a whole member of a family, a production job, a few steps
+of the very model that is asked about are all sums of layers, and condition the same process. What
+the rows cannot explain is answered by doubt, not by a guess: kinds that were never measured borrow
+from their operation, depths and widths beyond the measured ones widen the interval, and rows that
+contradict all the others are left out, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from ampere import sums
+from ampere.encoding import STEP, Encoder, depth_context, distinct, key_of
+from ampere.errors import DataError
+from ampere.fitting import Cost, Layerwise, Line, Prediction, Rejection, usable
+from ampere.layers import Layer
+from ampere.measurements import Measurement
+
+TILES = (0, 8, 16, 32)  # what a device may round widths up to; the data choose
+CONTRADICTS = 4.5  # standard deviations from what all other rows say
+ENOUGH = 8  # rows, before one of them can be called wrong
+ROUGH = 0.1  # relative scatter above which the user is told
+NOTABLE = 0.03  # relative difference between a network and its layers that is worth telling
+
+Bounds = Mapping[str, Mapping[str, tuple[int, int]]]
+
+
+@dataclass(frozen=True)
+class AdditiveFit:
+    """Processes over sums, one for joules and one for seconds, and the rows left out of them."""
+
+    encoder: Encoder
+    layers: tuple[Layer, ...]  # the distinct ones of all rows, as the processes number them
+    energy: sums.SumProcess
+    time: sums.SumProcess | None
+    bounds: Bounds
+    rejected: tuple[Rejection, ...] = ()
+    method: str = field(default="additive", init=False)
+
+    def predict(self, layers: Sequence[Layer]) -> Prediction:
+        """Lines and total, with the covariance between layers in the total's deviation."""
+        covered = [layer for layer in layers if self._is_countable(layer)]
+        uncovered = tuple(layer for layer in layers if not self._is_countable(layer))
+        if not covered:
+            return Prediction((), Cost(math.nan, math.nan), uncovered)
+        networks = [*([layer] for layer in (*covered, STEP)), (*covered, STEP)]
+        context = np.full(len(networks), depth_context(covered))
+        found, counts = distinct(networks)
+        encoded = self.encoder.encode(found)
+        joules, joules_std = self._spread(self.energy, encoded, counts, context)
+        seconds = seconds_std = np.full(len(networks), math.nan)
+        if self.time is not None:
+            seconds, seconds_std = self._spread(self.time, encoded, counts, context)
+        costs = [
+            Cost(*map(float, numbers))
+            for numbers in zip(joules, joules_std, seconds, seconds_std, strict=True)
+        ]
+        lines = tuple(
+            Line(layer, cost, self.is_extrapolated(layer), not self.encoder.knows(layer))
+            for layer, cost in zip((*covered, STEP), costs, strict=False)
+        )
+        return Prediction(lines, costs[-1], uncovered)
+
+    def tell(self, row: Measurement) -> AdditiveFit:
+        """The fit with one more row; hyper-parameters stay unless its layers are of new kinds."""
+        if not usable([row]):
+            return self
+        network = (*row.layers, STEP)
+        if not all(self.encoder.knows(layer) and self._is_countable(layer) for layer in network):
+            raise DataError(f"{row!r} has layers of new kinds: fit all rows anew")
+        known = {key_of(layer) for layer in self.layers}
+        new = {key_of(layer): layer for layer in network if key_of(layer) not in known}
+        layers = (*self.layers, *new.values())
+        index = {key_of(layer): i for i, layer in enumerate(layers)}
+        counts = np.zeros((1, len(layers)))
+        for layer in network:
+            counts[0, index[key_of(layer)]] += layer.count
+        encoded = self.encoder.encode(layers)
+        context = np.array([depth_context(row.layers)])
+
+        def added(process: sums.SumProcess, value: float) -> sums.SumProcess:
+            told = sums.Rows(counts, np.array([value]), np.array([row.error]), context)
+            return process.add(encoded, told)
+
+        time = self.time
+        if time is not None:
+            # A time that nobody took teaches nothing, so it is as if it were entirely unsure.
+            known_time = math.isfinite(row.time_s_per_step)
+            time = added(time, row.time_s_per_step) if known_time else None
+        return replace(
+            self,
+            layers=layers,
+            energy=added(self.energy, row.energy_j_per_step),
+            time=time,
+            bounds=_bounds([*self.layers, *row.layers]),
+        )
+
+    def is_extrapolated(self, layer: Layer) -> bool:
+        """Whether the layer's widths lie outside those of its kind that were measured."""
+        known = self.bounds.get(layer.kind.name, {})
+        return any(
+            name not in known or not known[name][0] <= width <= known[name][1]
+            for name, width in layer.widths.items()
+        )
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of how well layers add up here."""
+        texts = [f"left out: {rejection.reason}" for rejection in self.rejected]
+        rough = max(self.energy.hyper.rough, self.energy.hyper.noise)
+        if rough > ROUGH:
+            texts.append(
+                f"measurements scatter by {rough:.0%} without a pattern (cliffs, or a busy"
+                " machine): intervals are wide"
+            )
+        deepest = float(self.energy.rows.context.max())
+        if deepest > 0:
+            mean, std = self.energy.dearer(deepest)
+            if abs(mean) > max(NOTABLE, 2 * std):
+                word = "more" if mean > 0 else "less"
+                texts.append(
+                    f"not quite additive: networks of {round(3 * 2**deepest)} layers take"
+                    f" {abs(mean):.0%} ± {std:.0%} {word} than their layers in variants of 3"
+                )
+        return tuple(texts)
+
+    def _spread(
+        self, process: sums.SumProcess, layers: sums.Layers, counts: sums.Array, context: sums.Array
+    ) -> tuple[sums.Array, sums.Array]:
+        """Means and standard deviations; noise is added to the last, the total."""
+        mean, covariance = process.predict(layers, counts, context)
+        var = np.maximum(np.diagonal(covariance), 0.0)
+        var[-1] += process.noise_var(mean[-1])
+        return mean, inflation(len(process.rows)) * np.sqrt(var)
+
+    def _is_countable(self, layer: Layer) -> bool:
+        """Whether the layer has the features that its kind, or every kind, was measured with."""
+        if layer.features.flops is not None:
+            return True
+        return any(
+            known.features.flops is None and known.kind.operation == layer.kind.operation
+            for known in self.layers
+        )
+
+
+def fit_additive(measurements: Sequence[Measurement]) -> AdditiveFit:
+    """Fit all whole training steps; their order does not matter."""
+    rows = sorted(usable(measurements), key=_order)
+    if not rows:
+        raise DataError("there is no measurement to fit: every row failed, or there are none")
+    tile = _choose_tile(rows)
+    rejected: list[Rejection] = []
+    for _ in range(3):  # a gross fault hides smaller ones
+        fit = _fit(rows, tile)
+        wrong = _contradictions(rows, fit.energy)
+        if not wrong or len(wrong) > max(1, len(rows) // 20):
+            break
+        rejected += [Rejection(rows[i], reason) for i, reason in wrong.items()]
+        rows = [row for i, row in enumerate(rows) if i not in wrong]
+    else:
+        fit = _fit(rows, tile)
+    return replace(fit, rejected=tuple(rejected))
+
+
+@dataclass(frozen=True)
+class RooflineFit(Layerwise):
+    """The mean of the additive method alone: linear in FLOPs and bytes (paper, section 2.2)."""
+
+    encoder: Encoder
+    energy: sums.Array
+    time: sums.Array | None
+    error: float
+    method: str = field(default="roofline", init=False)
+
+    def cost(self, layer: Layer) -> Cost:
+        """Coefficients times features."""
+        encoded = self.encoder.encode([layer])
+        joules = float(sums.expand(encoded, self.energy).sum())
+        if self.time is None:
+            return Cost(joules, self.error * joules)
+        seconds = float(sums.expand(encoded, self.time).sum())
+        return Cost(joules, self.error * joules, seconds, self.error * seconds)
+
+    def predict(self, layers: Sequence[Layer]) -> Prediction:
+        """The sum over the layers, and what a step costs besides."""
+        return super().predict((*layers, STEP))
+
+
+def fit_roofline(measurements: Sequence[Measurement]) -> RooflineFit:
+    """Joules and seconds per FLOP and byte of each operation, by least relative squares."""
+    fit = _fit(sorted(usable(measurements), key=_order), tile=0)
+    energy, time = fit.energy, fit.time
+    said = energy.rows.counts @ sums.expand(energy.layers, energy.beta).sum(1)
+    error = float(np.sqrt(np.square(said / energy.rows.y - 1).mean()))
+    return RooflineFit(fit.encoder, energy.beta, None if time is None else time.beta, error)
+
+
+def inflation(rows: int) -> float:
+    """How much wider than a normal interval: the scale itself is known from so many rows only.
+
+    Integrated over, it makes a Student distribution; this is the ratio of their 90 % intervals.
+    """
+    n = max(rows, 2)
+    # Cornish and Fisher's expansion of the 95 % quantile, good to 1 % from n = 3 on.
+    z = 1.6448536
+    series = (z**2 + 1) / (4 * n) + (5 * z**4 + 16 * z**2 + 3) / (96 * n**2)
+    return 1 + series
+
+
+def _fit(rows: Sequence[Measurement], tile: int) -> AdditiveFit:
+    layers, counts = distinct([(*row.layers, STEP) for row in rows])
+    encoder = Encoder.of(layers, tile)
+    energy = _process(rows, encoder, layers, counts, [row.energy_j_per_step for row in rows])
+    seconds = [row.time_s_per_step for row in rows]
+    time = None
+    if all(map(math.isfinite, seconds)):
+        time = _process(rows, encoder, layers, counts, seconds)
+    return AdditiveFit(encoder, tuple(layers), energy, time, _bounds(layers))
+
+
+def _process(
+    rows: Sequence[Measurement],
+    encoder: Encoder,
+    layers: Sequence[Layer],
+    counts: sums.Array,
+    values: Sequence[float],
+) -> sums.SumProcess:
+    known_std = np.array([row.error for row in rows])
+    context = np.array([depth_context(row.layers) for row in rows])
+    return sums.fit(encoder.encode(layers), sums.Rows(counts, np.array(values), known_std, context))
+
+
+def _choose_tile(rows: Sequence[Measurement]) -> int:
+    """The tile under which the rows are likeliest; none if they are too few to tell."""
+    if len(rows) < ENOUGH or not any(layer.widths for row in rows for layer in row.layers):
+        return 0
+    some = rows if len(rows) <= 60 else [rows[i] for i in _evenly(len(rows), 60)]
+    layers, counts = distinct([(*row.layers, STEP) for row in some])
+    joules = [row.energy_j_per_step for row in some]
+
+    def density(tile: int) -> float:
+        process = _process(some, Encoder.of(layers, tile), layers, counts, joules)
+        return round(process.log_density, 3)
+
+    return max(TILES, key=density)
+
+
+def _evenly(n: int, count: int) -> list[int]:
+    return sorted(np.random.default_rng(0).permutation(n)[:count].tolist())
+
+
+def _contradictions(rows: Sequence[Measurement], process: sums.SumProcess) -> dict[int, str]:
+    """Rows that all others contradict, and how."""
+    if len(rows) < ENOUGH:
+        return {}
+    surprise = process.leave_one_out
+    missing = process.alpha / np.square(process.whitener).sum(0)  # of y, beyond what others say
+    found = {}
+    for i in map(int, np.flatnonzero(np.abs(surprise) > CONTRADICTS)):
+        said = rows[i].energy_j_per_step * (1 - missing[i])
+        ratio = f"{rows[i].energy_j_per_step / said:.2g} ×" if said > 0 else "far from"
+        found[i] = f"{rows[i]!r} is {ratio} what all other rows say"
+    return found
+
+
+def _bounds(layers: Sequence[Layer]) -> dict[str, dict[str, tuple[int, int]]]:
+    """The smallest and largest of each width that was measured, kind by kind."""
+    found: dict[str, dict[str, tuple[int, int]]] = {}
+    for layer in layers:
+        known = found.setdefault(layer.kind.name, {})
+        for name, width in layer.widths.items():
+            low, high = known.get(name, (width, width))
+            known[name] = (min(low, width), max(high, width))
+    return found
+
+
+def _order(row: Measurement) -> tuple[str, float]:
+    """A place for each row that does not depend on when it was told."""
+    keys = [[*map(repr, key_of(layer)), layer.count] for layer in row.layers]
+    return json.dumps(keys), row.energy_j_per_step

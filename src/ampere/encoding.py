@@ -1,0 +1,141 @@
+"""Layers as numbers: what the additive method's processes take (see sums.py).
+
+Coordinates are the logarithms of widths and of a kind's attributes (map size, kernel, batch), so
+that kinds of one operation can learn from each other; attributes that are words, and the role, are
+0 or 1. Features are what the mean is linear in: 1, FLOPs, bytes of activations and of parameters,
+and FLOPs as a device does them that rounds widths up to a tile. A layer whose features nobody
+counted has the sum and the product of its widths instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ampere.layers import Features, Layer, LayerKind, Role, Widths
+from ampere.sums import Array, Ints, Layers
+
+# Every network has it once: what a step costs whatever its layers are.
+STEP = Layer("step", LayerKind("step", Role.HIDDEN, "step"), Widths(), Features(0.0, 0.0, 0.0))
+
+VARIANT = 3  # layers of the largest variant
+Key = tuple[object, ...]
+
+
+def key_of(layer: Layer) -> Key:
+    """What makes two layers the same one; a name need not tell all of a kind's attributes."""
+    attributes = layer.kind.attributes
+    return layer.kind.name, layer.widths, tuple((a, attributes[a]) for a in sorted(attributes))
+
+
+def depth_context(layers: Iterable[Layer]) -> float:
+    """How much deeper than a variant a network is, in octaves."""
+    return math.log2(max(sum(layer.count for layer in layers), VARIANT) / VARIANT)
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Numbers for the operations, kinds and coordinates of the networks that were measured."""
+
+    operations: Mapping[str, int]
+    kinds: Mapping[str, int]
+    coordinates: tuple[str, ...]
+    tile: int = 0  # 0: no stairs
+
+    @classmethod
+    def of(cls, layers: Sequence[Layer], tile: int = 0) -> Encoder:
+        """An encoder that knows these layers; its numbers do not depend on their order."""
+        operations = sorted({layer.kind.operation for layer in layers})
+        kinds = sorted({layer.kind.name for layer in layers})
+        names = sorted({name for layer in layers for name in coordinates(layer)})
+        return cls(
+            {name: i for i, name in enumerate(operations)},
+            {name: i for i, name in enumerate(kinds)},
+            tuple(names),
+            tile,
+        )
+
+    def encode(self, layers: Sequence[Layer]) -> Layers:
+        """Layers as arrays; those of the same key get the same id."""
+        n = len(layers)
+        x = np.zeros((n, len(self.coordinates)))
+        index = {name: i for i, name in enumerate(self.coordinates)}
+        for row, layer in zip(x, layers, strict=True):
+            for name, value in coordinates(layer).items():
+                if name in index:
+                    row[index[name]] = value
+        return Layers(
+            np.array([features(layer, self.tile) for layer in layers]).reshape(n, FEATURES),
+            x,
+            np.array([self.operations.get(layer.kind.operation, -1) for layer in layers], int),
+            np.array([self.kinds.get(layer.kind.name, -1) for layer in layers], int),
+            np.array([_number(key_of(layer)) for layer in layers], int),
+        )
+
+    def knows(self, layer: Layer) -> bool:
+        """Whether layers of this kind were measured."""
+        return layer.kind.name in self.kinds
+
+
+def _number(key: Key) -> int:
+    """A number that is the same for the same key, in every process."""
+    return int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest(), "big") >> 1
+
+
+def coordinates(layer: Layer) -> dict[str, float]:
+    """Where a layer stands among those of its operation."""
+    found = {name: math.log2(width) for name, width in layer.widths.items()}
+    for name, value in layer.kind.attributes.items():
+        if isinstance(value, (int, float)) and value >= 0:
+            found[f"@{name}"] = math.log2(1 + value)
+        else:
+            found[f"@{name}={value}"] = 1.0
+    found[f"@{layer.kind.role.value}"] = 1.0
+    return found
+
+
+FEATURES = 8
+
+
+def features(layer: Layer, tile: int = 0) -> list[float]:
+    """A step or a layer; FLOPs, bytes, FLOPs on tiles; or the sum and product of the widths."""
+    if layer.kind == STEP.kind:
+        return [1.0, *[0.0] * (FEATURES - 1)]
+    known, widths = layer.features, list(layer.widths.values())
+    if known.flops is None:
+        moved = known.activation_bytes or 0.0, known.parameter_bytes or 0.0
+        return [0.0, 1.0, 0.0, *moved, 0.0, float(sum(widths)), float(math.prod(widths))]
+    counted = [[known.flops, known.activation_bytes or 0.0, known.parameter_bytes or 0.0]]
+    columns = feature_columns(np.array(counted), [np.array([width]) for width in widths], tile)
+    return [float(value) for value in columns[0]]
+
+
+def feature_columns(counted: Array, widths: Sequence[Ints], tile: int) -> Array:
+    """Features of layers whose FLOPs and bytes (n, 3) were counted, at these widths."""
+    columns = np.zeros((len(counted), FEATURES))
+    columns[:, 1] = 1.0
+    columns[:, 2:5] = counted
+    if tile:
+        rounded = [-(-sizes // tile) * tile / sizes for sizes in widths]
+        columns[:, 5] = counted[:, 0] * np.prod([np.ones(len(counted)), *rounded], axis=0)
+    return columns
+
+
+def distinct(networks: Sequence[Sequence[Layer]]) -> tuple[list[Layer], Array]:
+    """The different layers of some networks, and how many of each every network has."""
+    index: dict[Key, int] = {}
+    found: list[Layer] = []
+    for network in networks:
+        for layer in network:
+            if key_of(layer) not in index:
+                index[key_of(layer)] = len(found)
+                found.append(layer)
+    counts = np.zeros((len(networks), len(found)))
+    for row, network in zip(counts, networks, strict=True):
+        for layer in network:
+            row[index[key_of(layer)]] += layer.count
+    return found, counts

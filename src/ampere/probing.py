@@ -1,0 +1,192 @@
+"""Probing: which network to measure next, so that what will be asked is known best, per second.
+
+The additive method learns from any network, so the profiler may ask for whole members of a family
+as well as for variants. Each candidate is judged by how much measuring it will lower the variance
+of the models that the user will ask about (members of the family, or models that were given),
+relative to their cost, for each second that measuring it takes. Variance does not depend on what is
+measured, so several are chosen at once, each as if those before it were known already.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import NormalDist
+
+import numpy as np
+
+from ampere.adding import AdditiveFit, fit_additive, inflation
+from ampere.devices.device import Workload
+from ampere.encoding import STEP, depth_context, distinct, key_of
+from ampere.errors import DataError
+from ampere.fitting import usable
+from ampere.layers import Layer
+from ampere.measurements import Measurement
+from ampere.measuring import Effort
+
+START = 4  # networks that are measured before anything is known: the first in the list
+REFIT = 1.25  # hyper-parameters are fitted anew when there are so many times as many rows
+REACH = NormalDist().inv_cdf(0.95)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A network that may be measured."""
+
+    name: str
+    workload: Workload
+    layers: tuple[Layer, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def bytes(self) -> float:
+        """What it holds, roughly: activations and parameters."""
+        known = [layer.features for layer in self.layers]
+        return math.fsum((f.activation_bytes or 0.0) + (f.parameter_bytes or 0.0) for f in known)
+
+
+@dataclass
+class Prober:
+    """The ask and tell of the additive method; its state is a function of what it was told.
+
+    `asked_about` are the models whose interval matters; it ends when their half interval (90 %,
+    without the noise of one more measurement) is `tolerance` of their cost on average, or after
+    `limit` measurements.
+    """
+
+    probes: Sequence[Probe]
+    asked_about: Sequence[Sequence[Layer]]
+    tolerance: float = 0.05
+    limit: int = 40
+    effort: Effort = field(default_factory=Effort)
+    ended: bool = False
+    cut_short: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.probes or not self.asked_about:
+            raise DataError("there is no network to measure, or none to ask about")
+        self._rows: list[Measurement] = []
+        self._open = {_identity(probe.layers): probe for probe in self.probes}
+        self._asked: set[object] = set()
+        self._fit: AdditiveFit | None = None
+        self._fitted = 0
+
+    def ask(self, n: int = 1, affordable: float = float("inf")) -> list[Probe]:
+        """Up to n networks to measure next; none if there is no time, or nothing left to ask."""
+        known = len(usable(self._rows))
+        room = int(min(n, self.limit - known, max(affordable, 2 - known)))  # 2 are the least
+        free = [probe for key, probe in self._open.items() if key not in self._asked]
+        if room < 1 or not free:
+            return []
+        fit = self._refit()
+        missing = START - known
+        chosen = free[: min(room, missing)] if fit is None or missing > 0 else []
+        if not chosen and fit is not None:
+            chosen = self._best(fit, free, room)
+        self._asked |= {_identity(probe.layers) for probe in chosen}
+        return chosen
+
+    def tell(self, row: Measurement) -> None:
+        """Learn from a measurement; one that failed is told too."""
+        if row.stage != "step":
+            return
+        self._rows.append(row)
+        key = _identity(row.layers)
+        probe = self._open.pop(key, None)
+        self._asked.discard(key)
+        if row.failed is not None and "memory" in row.failed and probe is not None:
+            # What is larger will not fit either.
+            self._open = {k: p for k, p in self._open.items() if p.bytes < probe.bytes}
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the answers are sharp enough, or the measurements used up."""
+        known = len(usable(self._rows))
+        if self.ended or known >= self.limit or not self._open:
+            return True
+        return known > START and self.half_interval <= self.tolerance
+
+    @property
+    def half_interval(self) -> float:
+        """Half of the 90 % interval that a model asked about has on average, relative to it."""
+        fit = self._refit()
+        if fit is None:
+            return math.inf
+        mean, covariance = _networks(fit, self.asked_about)
+        std = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+        return float(REACH * inflation(len(fit.energy.rows)) * np.mean(std / mean))
+
+    @property
+    def remaining(self) -> int:
+        """How many more measurements it takes at most."""
+        return max(0, min(self.limit - len(usable(self._rows)), len(self._open)))
+
+    phase = None
+
+    def end_phase(self) -> None:
+        """End it: there is no time for more, or nothing left to measure."""
+        self.cut_short = bool(self._open) and self.remaining > 0
+        self.ended = True
+
+    def _refit(self) -> AdditiveFit | None:
+        """The fit of what was told; between full fits, rows are only added."""
+        rows = usable(self._rows)
+        if len(rows) < 2:
+            return None
+        if self._fit is None or len(rows) >= REFIT * self._fitted:
+            self._fit, self._fitted = fit_additive(rows), len(rows)
+            self._added = len(rows)
+        for row in rows[self._added :]:
+            try:
+                self._fit = self._fit.tell(row)
+            except DataError:  # a kind that was not seen before
+                self._fit, self._fitted = fit_additive(rows), len(rows)
+                break
+        self._added = len(rows)
+        return self._fit
+
+    def _best(self, fit: AdditiveFit, free: Sequence[Probe], n: int) -> list[Probe]:
+        """The probes that lower the relative variance of what is asked about most, per second."""
+        probes = [probe.layers for probe in free]
+        mean, covariance = _networks(fit, [*probes, *self.asked_about])
+        k = len(free)
+        noise = fit.energy.noise_var(mean[:k])
+        price = np.array([self._seconds(fit, layers) for layers in probes])
+        chosen: list[int] = []
+        while len(chosen) < min(n, k):
+            var = np.maximum(np.diagonal(covariance)[:k], 0.0) + noise
+            lowered = np.square(covariance[:k, k:] / mean[k:]).sum(1) / var
+            lowered[chosen] = -1.0
+            best = int(np.argmax(lowered / price))
+            chosen.append(best)
+            covariance = covariance - np.outer(covariance[:, best], covariance[best]) / var[best]
+        return [free[i] for i in chosen]
+
+    def _seconds(self, fit: AdditiveFit, layers: Sequence[Layer]) -> float:
+        """What measuring a network takes: warming up, and bursts of at least one step."""
+        step = 0.0 if fit.time is None else max(float(_time(fit, layers)), 0.0)
+        rounds = (self.effort.min_rounds + self.effort.max_rounds) / 2
+        return 0.2 + self.effort.warmup_s + rounds * max(self.effort.burst_s, step)
+
+
+def _networks(
+    fit: AdditiveFit, networks: Iterable[Sequence[Layer]]
+) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.float64]], ...]:
+    """Means and covariance of the joules of networks."""
+    whole = [(*layers, STEP) for layers in networks]
+    found, counts = distinct(whole)
+    context = np.array([depth_context(layers[:-1]) for layers in whole])
+    return fit.energy.predict(fit.encoder.encode(found), counts, context)
+
+
+def _time(fit: AdditiveFit, layers: Sequence[Layer]) -> float:
+    total = fit.predict(layers).total
+    return total.time_s if math.isfinite(total.time_s) else 0.0
+
+
+def _identity(layers: Sequence[Layer]) -> object:
+    """What makes two networks the same one to the fit: their layers, in any order."""
+    return tuple(sorted((repr(key_of(layer)), layer.count) for layer in layers))

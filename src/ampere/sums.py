@@ -1,0 +1,387 @@
+"""Gaussian processes over sums: networks are measured, layers are learned. Arrays only.
+
+A measured total is a sum over layers, and a sum of Gaussian processes is one too: so totals are
+conditioned on directly, and no layer need be isolated. Costs are relative to a mean that is linear
+in the layers' features, so that a small layer and a large one deviate alike:
+
+    cost of a layer      = m · (1 + u),               m = features · beta,      u ~ N(0, K)
+    total of a network   = sum of costs + g(context) · sum of m,                g ~ random walk
+    cov(totals)          = W K W' + P P' + G + noise,                           relative to y
+
+K has three parts: layers of one operation deviate alike, layers of one kind alike once more, and
+what is left is rough: it belongs to a layer at its widths and says nothing of its neighbours. P is
+the coefficients' own uncertainty, each by `COEFFICIENT` of its value. G is that of the context: it
+costs nothing at context 0, is learned where networks of that context were measured, and is the more
+open the further a network is from them.
+
+    symbol        meaning                                                         shape
+    n, L, d       networks measured, distinct layers, coordinates
+    o, f, p       operations, features, p = (o + 1) f
+    y             measured totals, in any unit                                    (n,)
+    counts        how many of each layer a network has                            (n, L)
+    known_std     relative error of each total, as its repeats show it            (n,)
+    context       what rows differ in besides their layers (log of the depth)     (n,)
+    features      what the mean is linear in                                      (L, f)
+    beta          cost of one unit of each; in the last row for any operation     (o + 1, f)
+    m             mean cost of each layer                                         (L,)
+    x             coordinates of a layer: log2 of widths, attributes              (L, d)
+    op, kind      numbers; −1 for an operation or kind that was never measured    (L,)
+    parts         features times beta, in the columns of the operation            (L, p)
+    W             counts times m, relative to y                                   (n, L)
+    P             counts times parts, relative to y                               (n, p)
+    M             prior mean of each network, relative to y                       (n,)
+    whitener      inverse of the Cholesky factor of cov(totals)                   (n, n)
+    alpha         cov(totals)⁻¹ (1 − prior mean of the totals / y)                (n,)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer]
+
+COEFFICIENT = 1.0  # prior standard deviation of a coefficient, relative to its value
+# Hyper-parameters are fitted on so many rows and layers at most; conditioned on are all.
+FIT_ROWS, FIT_LAYERS = 200, 500
+BLOCK = 400  # layers whose covariances with all others are held at once
+
+# Log-normal priors: median, standard deviation of the logarithm, bounds.
+PRIORS = (
+    (0.20, 1.0, 1e-3, 3.0),  # operation
+    (0.10, 1.0, 1e-3, 3.0),  # kind
+    (0.03, 1.0, 1e-3, 1.0),  # rough
+    (0.035, 0.45, 3e-3, 0.5),  # noise
+    (0.05, 0.5, 1e-2, 0.5),  # context
+)
+LENGTH = (3.0, 0.8, 0.2, 50.0)  # in octaves of a width
+
+
+@dataclass(frozen=True, eq=False)
+class Layers:
+    """Distinct layers as numbers; same `id`, same layer at the same widths."""
+
+    features: Array
+    x: Array
+    op: Ints
+    kind: Ints
+    id: Ints
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    def __getitem__(self, chosen: Ints | slice) -> Layers:
+        return Layers(*(values[chosen] for values in vars(self).values()))
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Measured networks: which layers each has, and what it took."""
+
+    counts: Array
+    y: Array
+    known_std: Array
+    context: Array
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __getitem__(self, chosen: Ints | slice) -> Rows:
+        return Rows(*(values[chosen] for values in vars(self).values()))
+
+
+@dataclass(frozen=True)
+class Hyper:
+    """What is fitted: relative standard deviations, and a length for each coordinate."""
+
+    operation: float
+    kind: float
+    rough: float
+    noise: float
+    context: float
+    lengths: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """What layers cost by themselves, in parts that add up over the layers of a network."""
+
+    m: Array
+    mean: Array
+    parts: Array
+    cross: Array  # whitened covariance with each measured row, (n, L)
+
+
+@dataclass(frozen=True, eq=False)
+class SumProcess:
+    """A fitted process: numpy alone predicts, and one more row is added in O(n²)."""
+
+    hyper: Hyper
+    beta: Array
+    layers: Layers
+    rows: Rows
+    whitener: Array
+    alpha: Array
+    log_density: float = 0.0  # of the rows and hyper-parameters that were fitted
+
+    @cached_property
+    def _terms(self) -> tuple[Array, Array, Array]:
+        return _terms(self.layers, self.rows, self.beta)
+
+    @cached_property
+    def _whitened(self) -> Array:
+        return np.asarray(self.whitener @ self._terms[0])
+
+    @property
+    def leave_one_out(self) -> Array:
+        """How far each row is from what all others say, in standard deviations of that.
+
+        Hyper-parameters are kept (Rasmussen and Williams, 2006, eq. 5.12).
+        """
+        precision = np.square(self.whitener).sum(0)
+        return np.asarray(self.alpha / np.sqrt(precision))
+
+    def walk(self, context: Array) -> Array:
+        """Covariance of what these contexts cost with each row, (t, n)."""
+        rows = self.rows.context
+        return np.asarray(_walk(context, rows, self.hyper) * self._terms[2])
+
+    def dearer(self, context: float) -> tuple[float, float]:
+        """How much dearer, relatively, this context makes a network, and how sure that is."""
+        walk = self.walk(np.array([context]))[0]
+        cross = self.whitener @ walk
+        var = context * self.hyper.context**2 - cross @ cross
+        return float(walk @ self.alpha), float(np.sqrt(max(var, 0.0)))
+
+    def posterior(self, layers: Layers) -> Posterior:
+        """Means of these layers, and what variances of their sums are made of."""
+        w, p, _ = self._terms
+        parts = expand(layers, self.beta)
+        m = parts.sum(1)
+        taught = COEFFICIENT**2 * p
+        mean = m + parts @ (taught.T @ self.alpha)
+        cross = self.whitener @ (taught @ parts.T)
+        known = w.T @ self.alpha
+        for start in range(0, len(layers), BLOCK):
+            chosen = slice(start, start + BLOCK)
+            k = covariance(layers[chosen], self.layers, self.hyper) * m[chosen, None]
+            mean[chosen] += k @ known
+            cross[:, chosen] += self._whitened @ k.T
+        return Posterior(m, mean, parts, cross)
+
+    def predict(self, layers: Layers, counts: Array, context: Array) -> tuple[Array, Array]:
+        """Mean (t,) and covariance (t, t) of networks with these counts (t, L), without noise."""
+        after = self.posterior(layers)
+        weights = counts * after.m
+        size = weights.sum(1)
+        parts = COEFFICIENT * counts @ after.parts
+        walk = self.walk(context) * size[:, None]
+        prior = weights @ covariance(layers, layers, self.hyper) @ weights.T
+        prior += parts @ parts.T + _walk(context, context, self.hyper) * np.outer(size, size)
+        cross = after.cross @ counts.T + self.whitener @ walk.T
+        return counts @ after.mean + walk @ self.alpha, prior - cross.T @ cross
+
+    def noise_var(self, mean: Array) -> Array:
+        """Variance of one more measurement of networks that cost this much."""
+        typical = float(np.square(self.rows.known_std).mean())
+        return np.asarray((self.hyper.noise**2 + typical) * np.square(mean))
+
+    def add(self, layers: Layers, row: Rows) -> SumProcess:
+        """The process with one more row; `layers` are the known ones, and new ones behind them.
+
+        Hyper-parameters and coefficients stay, the factor grows by a line.
+        """
+        relative = row.counts / row.y[:, None]
+        _, var = self.predict(layers, relative, row.context)
+        after = self.posterior(layers)
+        walk = self.walk(row.context)[0] * (relative @ after.m)[0]
+        cross = after.cross @ relative[0] + self.whitener @ walk
+        noise = self.hyper.noise**2 + row.known_std[0] ** 2
+        last = 1 / np.sqrt(max(var[0, 0], 0.0) + noise)
+        n = len(self.rows)
+        whitener = np.zeros((n + 1, n + 1))
+        whitener[:n, :n] = self.whitener
+        whitener[n, :n] = -last * (cross @ self.whitener)
+        whitener[n, n] = last
+        room = np.zeros((n, len(layers) - len(self.layers)))
+        rows = Rows(
+            np.vstack([np.hstack([self.rows.counts, room]), row.counts]),
+            np.append(self.rows.y, row.y),
+            np.append(self.rows.known_std, row.known_std),
+            np.append(self.rows.context, row.context),
+        )
+        residual = np.append(1 - self._terms[2], 1 - relative @ after.m)
+        alpha = whitener.T @ (whitener @ residual)
+        return SumProcess(self.hyper, self.beta, layers, rows, whitener, alpha, self.log_density)
+
+
+def expand(layers: Layers, beta: Array) -> Array:
+    """Features times coefficients, each operation in columns of its own."""
+    operations, width = beta.shape
+    parts = np.zeros((len(layers), operations, width))
+    parts[np.arange(len(layers)), layers.op] = layers.features * beta[layers.op]
+    return parts.reshape(len(layers), operations * width)
+
+
+def covariance(a: Layers, b: Layers, hyper: Hyper) -> Array:
+    """Prior covariance of relative deviations."""
+    bulge, decay = np.ones((len(a), len(b))), np.zeros((len(a), len(b)))
+    for i in np.flatnonzero((np.vstack([a.x, b.x]) != a.x[:1]).any(0)):  # the others are all alike
+        r = np.sqrt(5.0) * np.abs(a.x[:, i, None] - b.x[:, i]) / hyper.lengths[i]
+        bulge *= 1 + r + r * r / 3
+        decay += r
+    same_op, same_kind, same = _alike(a, b)
+    share = hyper.operation**2 * same_op + hyper.kind**2 * same_kind
+    return np.asarray(bulge * np.exp(-decay) * share + hyper.rough**2 * same)
+
+
+def fit(layers: Layers, rows: Rows, hyper: Hyper | None = None) -> SumProcess:
+    """Coefficients, hyper-parameters unless they are given, and conditioning on all rows."""
+    beta = fit_coefficients(layers, rows)
+    density = 0.0
+    if hyper is None:
+        hyper, density = _maximise(layers, rows, beta)
+    w, p, size = _terms(layers, rows, beta)
+    total = COEFFICIENT**2 * p @ p.T
+    total += _walk(rows.context, rows.context, hyper) * np.outer(size, size)
+    for start in range(0, len(layers), BLOCK):
+        chosen = slice(start, start + BLOCK)
+        total += w[:, chosen] @ (covariance(layers[chosen], layers, hyper) @ w.T)
+    total[np.diag_indices_from(total)] += hyper.noise**2 + np.square(rows.known_std)
+    whitener = np.linalg.inv(np.linalg.cholesky(total))
+    alpha = whitener.T @ (whitener @ (1 - size))
+    return SumProcess(hyper, beta, layers, rows, whitener, alpha, density)
+
+
+def fit_coefficients(layers: Layers, rows: Rows) -> Array:
+    """Coefficients of least relative squares, none below 0: a row for each operation.
+
+    They lean on those that all operations share (the last row) where an operation's own rows leave
+    them open. None is exactly 0, since deviations are relative to it.
+    """
+    from scipy.optimize import nnls  # predicting does without scipy
+
+    operations, width = int(layers.op.max()) + 1, layers.features.shape[1]
+    shared = _shared_coefficients(rows.counts @ layers.features / rows.y[:, None])
+    start = np.tile(shared, (operations + 1, 1))
+    design = rows.counts @ expand(layers, start) / rows.y[:, None]
+    pull = 0.15 * np.eye(design.shape[1])  # as if totals were known to 15 %, and shares to 100 %
+    ones = np.append(np.ones(len(rows)), np.full(len(pull), 0.15))
+    share, _ = nnls(np.vstack([design, pull]), ones)
+    return np.asarray(start * np.maximum(share, 0.01).reshape(operations + 1, width))
+
+
+def _shared_coefficients(design: Array) -> Array:
+    """Coefficients as if there were one operation; columns that are 0 throughout get 0."""
+    from scipy.optimize import nnls
+
+    size = design.mean(0)
+    used = size > 0
+    scaled = design[:, used] / size[used]
+    equal = 1 / max(int(used.sum()), 1)  # the pull, weak, is towards equal shares
+    pull = 0.03 * np.eye(scaled.shape[1])
+    ones = np.append(np.ones(len(design)), np.full(len(pull), 0.03 * equal))
+    share, _ = nnls(np.vstack([scaled, pull]), ones)
+    shared = np.zeros(len(size))
+    shared[used] = np.maximum(share, 0.02 * equal) / size[used]
+    return shared
+
+
+def _terms(layers: Layers, rows: Rows, beta: Array) -> tuple[Array, Array, Array]:
+    """W, P and M."""
+    parts = expand(layers, beta)
+    relative = rows.counts / rows.y[:, None]
+    w = relative * parts.sum(1)
+    return w, relative @ parts, w.sum(1)
+
+
+def _walk(a: Array, b: Array, hyper: Hyper) -> Array:
+    """Covariance of a random walk that starts at context 0."""
+    return np.asarray(hyper.context**2 * np.minimum(a[:, None], b))
+
+
+def _alike(a: Layers, b: Layers) -> tuple[npt.NDArray[np.bool_], ...]:
+    """Same operation, same kind, same layer; what was never measured is like itself only."""
+    same = a.id[:, None] == b.id
+    same_op = (a.op[:, None] == b.op) & (a.op[:, None] >= 0)
+    same_kind = (a.kind[:, None] == b.kind) & (a.kind[:, None] >= 0)
+    return same_op | same, same_kind | same, same
+
+
+def _few(rows: Rows) -> tuple[Ints, Ints]:
+    """Rows and layers to fit hyper-parameters on: all, unless they are too many."""
+    order = np.random.default_rng(0).permutation(len(rows))[:FIT_ROWS]
+    present = rows.counts[order] != 0
+    seen = np.logical_or.accumulate(present, axis=0).sum(1)
+    chosen = np.sort(order[: max(1, int((seen <= FIT_LAYERS).sum()))])
+    return chosen, np.flatnonzero((rows.counts[chosen] != 0).any(0))
+
+
+class _Likelihood:
+    """Marginal likelihood of some rows, and its gradient, as a function of log hyper-parameters."""
+
+    def __init__(self, layers: Layers, rows: Rows, beta: Array) -> None:
+        self.w, p, size = _terms(layers, rows, beta)
+        self.linear = COEFFICIENT**2 * p @ p.T
+        self.context = np.minimum(rows.context[:, None], rows.context) * np.outer(size, size)
+        self.known_var = np.square(rows.known_std)
+        self.residual = 1 - size
+        self.same_op, self.same_kind, _ = _alike(layers, layers)
+        self.varying = np.flatnonzero(np.ptp(layers.x, axis=0) > 0)
+        x = layers.x[:, self.varying].T
+        self.distances = np.sqrt(5.0) * np.abs(x[:, :, None] - x[:, None])
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        operation, kind, rough, noise, context = np.exp(2 * theta[:5])
+        r = self.distances / np.exp(theta[5:])[:, None, None]
+        bulge = 1 + r + r * r / 3
+        shape = bulge.prod(0) * np.exp(-r.sum(0))
+        by_op, by_kind = operation * shape * self.same_op, kind * shape * self.same_kind
+        k = by_op + by_kind
+        k[np.diag_indices_from(k)] += rough
+        total = self.w @ k @ self.w.T + self.linear + context * self.context
+        total[np.diag_indices_from(total)] += noise + self.known_var
+        whitener = np.linalg.inv(np.linalg.cholesky(total))
+        alpha = whitener.T @ (whitener @ self.residual)
+        value = np.log(whitener.diagonal()).sum() - self.residual @ alpha / 2
+        g = np.outer(alpha, alpha) - whitener.T @ whitener  # the gradient is tr(g dT/dtheta) / 2
+        h = self.w.T @ g @ self.w
+        scales = [
+            (h * by_op).sum(),
+            (h * by_kind).sum(),
+            rough * h.trace(),
+            noise * g.trace(),
+            context * (g * self.context).sum(),
+        ]
+        slope = r * r / 3 * (1 + r) / bulge  # d log k / d log length
+        lengths = np.tensordot(slope, h * (by_op + by_kind)) / 2
+        return float(value), np.append(scales, lengths)
+
+
+def _maximise(layers: Layers, rows: Rows, beta: Array) -> tuple[Hyper, float]:
+    """The hyper-parameters of largest posterior density, and its logarithm."""
+    from scipy.optimize import minimize
+
+    chosen, used = _few(rows)
+    few = rows[chosen]
+    likelihood = _Likelihood(layers[used], replace(few, counts=few.counts[:, used]), beta)
+    priors = np.array([*PRIORS, *[LENGTH] * len(likelihood.varying)])
+    median, spread, bounds = np.log(priors[:, 0]), priors[:, 1], np.log(priors[:, 2:])
+
+    def loss(theta: Array) -> tuple[float, Array]:
+        value, gradient = likelihood(theta)
+        off = (theta - median) / spread
+        return off @ off / 2 - value, off / spread - gradient
+
+    best = minimize(loss, median, jac=True, method="L-BFGS-B", bounds=bounds,
+                    options={"ftol": 1e-8, "maxiter": 100})  # fmt: skip
+    values = np.exp(best.x)
+    lengths = np.full(layers.x.shape[1], LENGTH[0])
+    lengths[likelihood.varying] = values[5:]
+    operation, kind, rough, noise, context = map(float, values[:5])
+    fitted = Hyper(operation, kind, rough, noise, context, tuple(map(float, lengths)))
+    return fitted, -float(best.fun)
