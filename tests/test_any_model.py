@@ -321,6 +321,12 @@ def in_place(m: Any, x: torch.Tensor) -> torch.Tensor:
     return out
 
 
+def table_beside(m: Any, x: torch.Tensor) -> torch.Tensor:
+    table = torch.arange(8.0)  # on the CPU, wherever the input is
+    noise = torch.rand(8, device=table.device)
+    return m.a(x + (table + noise).to(x.device))
+
+
 def linear(entering: int, leaving: int) -> nn.Linear:
     return nn.Linear(entering, leaving)
 
@@ -348,6 +354,7 @@ ODD = {
     ),
     "rows by a list": Written(lambda m, x: m.a(x[:, [0, 2, 1]]), a=linear(3, 3)),
     "a constant beside": Written(lambda m, x: (m.a(x), torch.zeros(())), a=linear(8, 3)),
+    "a table made on the CPU": Written(table_beside, a=linear(8, 3)),
     "keywords": Written(lambda m, x: m.a(torch.flatten(input=x, start_dim=1)), a=linear(8, 3)),
 }
 

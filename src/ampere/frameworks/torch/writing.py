@@ -55,7 +55,9 @@ class Writer:
         """The layer that these calls are; its kind is told from its structure."""
         numbers = {call.index: k for k, call in enumerate(group, start=1)}
         naming = _Naming.of(self.sizes, group, borders) if resizable else _Naming({}, {}, {})
-        scope = _Scope(naming.names, numbers, borders.entering)
+        held = [call.parameter for call in group if call.parameter is not None]
+        on_meta = all(tensor.is_meta for tensor in (*self.traced.inputs.values(), *held))
+        scope = _Scope(naming.names, numbers, borders.entering, on_meta)
         structure = Structure(
             inputs=tuple(self._port(value, group, scope) for value in borders.entering),
             outputs=tuple(self._port(value, group, scope) for value in borders.leaving),
@@ -249,8 +251,9 @@ class _Scope:
         names: Mapping[Channels, Size],
         numbers: Mapping[int, int],
         entering: Sequence[Value],
+        on_meta: bool,  # all that the layer is given or holds
     ) -> None:
-        self.names, self.numbers = names, numbers
+        self.names, self.numbers, self.on_meta = names, numbers, on_meta
         self.entering = {value: i for i, value in enumerate(entering)}
 
     def size(self, dim: Dim) -> int | Size:
@@ -303,7 +306,8 @@ class _Scope:
         if part is Ellipsis:
             return {"ellipsis": True}
         if isinstance(part, torch.device):
-            return {"device": "input"}
+            # Beside meta the CPU is a place of its own, where a table is made before it is moved.
+            return "cpu" if self.on_meta and part.type == "cpu" else {"device": "input"}
         if isinstance(part, torch.dtype):
             return {"dtype": str(part).rpartition(".")[2]}
         if isinstance(part, torch.memory_format):
