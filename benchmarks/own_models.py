@@ -40,6 +40,7 @@ from ampere.families import Member
 from ampere.fitting import usable
 from ampere.measuring import measure
 from ampere.profiling import open_journal, reference_of
+from ampere.subtracting import fit_paper
 
 MODELS = os.path.relpath(Path(__file__).with_name("models.py"))
 METHODS = ("paper", "flops", "flops_affine", "extrapolation", "repeat")
@@ -129,7 +130,7 @@ def run(family: Family, folder: Path, device: Device, models: int, max_points: i
     spent = time.monotonic() - start
     found = evaluate(family, path, device, models)
     kinds = {layer.kind.name for layer in family.member(family.profiled).layers}
-    every = ampere.Profile.load(path).fit.processes
+    every = fit_paper(ampere.Profile.load(path).measurements).processes
     sys.stderr.write("\n")
     return found.to_json() | {
         "profiled": family.text(family.profiled),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ampere.errors import DataError, NotCovered
 from ampere.estimating import Estimate, estimate, read_layer_list
-from ampere.fitting import Cost
+from ampere.fitting import Cost, Layerwise
 from ampere.layers import Layer, LayerKind, Role, Widths
 from ampere.meters.meter import Provenance
 from ampere.profiles import fit as fit_profile
@@ -34,10 +34,13 @@ STRANGE = plain_kind(Role.HIDDEN, "quantum")
 TOP = 64
 
 
-class KnownFit:
+class KnownFit(Layerwise):
     """Knows the fake's costs up to 10 %, of all kinds but the strange one."""
 
     method = "known"
+
+    def __init__(self, noise: float = 0.0) -> None:
+        self.noise = noise
 
     def cost(self, layer: Layer) -> Cost:
         if layer.kind == STRANGE:
@@ -81,7 +84,7 @@ def test_lines_add_up(widths: list[int], steps: int) -> None:
 
 @given(widths, st.integers(1, 1000), st.integers(1, 1000))
 def test_steps_scale_everything(widths: list[int], first: int, second: int) -> None:
-    once = estimate(plain_model(*widths), KnownFit(), noise=0.03)
+    once = estimate(plain_model(*widths), KnownFit(noise=0.03))
     there = once.for_steps(first).for_steps(second)
     for name in ("energy_j", "energy_j_std", "time_s", "time_s_std"):
         assert getattr(there, name) == pytest.approx(second * getattr(once, name))
@@ -136,7 +139,7 @@ def test_errors_of_different_kinds_do_not_add_up_but_noise_is_on_top() -> None:
     one, other = (0.1 * known_cost(layer).energy_j for layer in (first, last))
     result = estimate([first, last], KnownFit())
     assert result.energy_j_std == pytest.approx(math.hypot(one, other))
-    noisy = estimate([first, last], KnownFit(), noise=0.2)
+    noisy = estimate([first, last], KnownFit(noise=0.2))
     assert noisy.energy_j_std == pytest.approx(math.hypot(one, other, 0.2 * result.energy_j))
 
 
@@ -188,7 +191,7 @@ def test_a_profile_estimates_with_its_own_noise_device_and_provenance() -> None:
     true = known_cost(plain_layer(LAST, in_=30))
     assert result.energy_j == pytest.approx(5 * true.energy_j, rel=0.02)
     assert (result.device, result.provenance) == ("the lab's board", Provenance.SIMULATED)
-    assert result.method == "paper"
+    assert result.method == "additive"
 
 
 def test_layers_as_plain_rows() -> None:

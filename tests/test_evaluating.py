@@ -115,10 +115,12 @@ def test_end_to_end_on_known_costs(tmp_path) -> None:  # type: ignore[no-untyped
         assert len(journal.measurements) == kept
     mape = {method: found.mape(method) for method in found.methods}
     assert set(mape) == {
-        "paper", "flops", "flops_affine", "neuralpower", "extrapolation", "repeat"
+        "additive", "paper", "roofline", "flops", "flops_affine", "neuralpower",
+        "extrapolation", "repeat",
     }  # fmt: skip
     assert mape["repeat"] == pytest.approx(0.0, abs=1e-9)
     assert mape["paper"] is not None and mape["paper"] < 3.0
+    assert mape["additive"] is not None and mape["additive"] < 3.0
     bias = found.bias("neuralpower")
     assert bias is not None and 30.0 < bias < 70.0  # three halves of the step: the overestimate
     assert found.measurements == before

@@ -47,10 +47,10 @@ class AdditiveFit:
 
     def predict(self, layers: Sequence[Layer]) -> Prediction:
         """Lines and total, with the covariance between layers in the total's deviation."""
-        covered = [layer for layer in layers if self._is_countable(layer)]
-        uncovered = tuple(layer for layer in layers if not self._is_countable(layer))
-        if not covered:
-            return Prediction((), Cost(math.nan, math.nan), uncovered)
+        covered = [layer for layer in layers if self.encoder.covers(layer)]
+        if not any(self.encoder.operation(layer) in self.encoder.operations for layer in covered):
+            return Prediction((), Cost(math.nan, math.nan), tuple(layers))  # nothing is familiar
+        uncovered = tuple(layer for layer in layers if not self.encoder.covers(layer))
         networks = [*([layer] for layer in (*covered, STEP)), (*covered, STEP)]
         context = np.full(len(networks), depth_context(covered))
         found, counts = distinct(networks)
@@ -74,7 +74,7 @@ class AdditiveFit:
         if not usable([row]):
             return self
         network = (*row.layers, STEP)
-        if not all(self.encoder.knows(layer) and self._is_countable(layer) for layer in network):
+        if not all(self.encoder.knows(layer) and self.encoder.covers(layer) for layer in network):
             raise DataError(f"{row!r} has layers of new kinds: fit all rows anew")
         known = {key_of(layer) for layer in self.layers}
         new = {key_of(layer): layer for layer in network if key_of(layer) not in known}
@@ -140,15 +140,6 @@ class AdditiveFit:
         var = np.maximum(np.diagonal(covariance), 0.0)
         var[-1] += process.noise_var(mean[-1])
         return mean, inflation(len(process.rows)) * np.sqrt(var)
-
-    def _is_countable(self, layer: Layer) -> bool:
-        """Whether the layer has the features that its kind, or every kind, was measured with."""
-        if layer.features.flops is not None:
-            return True
-        return any(
-            known.features.flops is None and known.kind.operation == layer.kind.operation
-            for known in self.layers
-        )
 
 
 def fit_additive(measurements: Sequence[Measurement]) -> AdditiveFit:

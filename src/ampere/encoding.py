@@ -3,8 +3,8 @@
 Coordinates are the logarithms of widths and of a kind's attributes (map size, kernel, batch), so
 that kinds of one operation can learn from each other; attributes that are words, and the role, are
 0 or 1. Features are what the mean is linear in: 1, FLOPs, bytes of activations and of parameters,
-and FLOPs as a device does them that rounds widths up to a tile. A layer whose features nobody
-counted has the sum and the product of its widths instead.
+and FLOPs as a device does them that rounds widths up to a tile. An operation whose FLOPs are not
+known throughout has the sum and the product of the widths instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -43,18 +43,28 @@ class Encoder:
 
     operations: Mapping[str, int]
     kinds: Mapping[str, int]
+    operation_of: Mapping[str, str]  # of each kind, which is known by its name
+    counted: frozenset[str]  # operations whose FLOPs are known
     coordinates: tuple[str, ...]
     tile: int = 0  # 0: no stairs
 
     @classmethod
     def of(cls, layers: Sequence[Layer], tile: int = 0) -> Encoder:
         """An encoder that knows these layers; its numbers do not depend on their order."""
-        operations = sorted({layer.kind.operation for layer in layers})
-        kinds = sorted({layer.kind.name for layer in layers})
+        operation_of = {
+            name: min(layer.kind.operation for layer in layers if layer.kind.name == name)
+            for name in sorted({layer.kind.name for layer in layers})
+        }
+        operations = sorted(set(operation_of.values()))
+        uncounted = {
+            operation_of[layer.kind.name] for layer in layers if layer.features.flops is None
+        }
         names = sorted({name for layer in layers for name in coordinates(layer)})
         return cls(
             {name: i for i, name in enumerate(operations)},
-            {name: i for i, name in enumerate(kinds)},
+            {name: i for i, name in enumerate(operation_of)},
+            operation_of,
+            frozenset(operations) - uncounted,
             tuple(names),
             tile,
         )
@@ -69,9 +79,9 @@ class Encoder:
                 if name in index:
                     row[index[name]] = value
         return Layers(
-            np.array([features(layer, self.tile) for layer in layers]).reshape(n, FEATURES),
+            np.array([self._features(layer) for layer in layers]).reshape(n, FEATURES),
             x,
-            np.array([self.operations.get(layer.kind.operation, -1) for layer in layers], int),
+            np.array([self.operations.get(self.operation(layer), -1) for layer in layers], int),
             np.array([self.kinds.get(layer.kind.name, -1) for layer in layers], int),
             np.array([_number(key_of(layer)) for layer in layers], int),
         )
@@ -79,6 +89,22 @@ class Encoder:
     def knows(self, layer: Layer) -> bool:
         """Whether layers of this kind were measured."""
         return layer.kind.name in self.kinds
+
+    def covers(self, layer: Layer) -> bool:
+        """Whether anything can be said of a layer: it has the features that the mean takes."""
+        operation = self.operation(layer)
+        if operation in self.operations and operation not in self.counted:
+            return True
+        return layer.features.flops is not None and bool(self.counted - {STEP.kind.operation})
+
+    def operation(self, layer: Layer) -> str:
+        """The operation as it was measured, or as it is named."""
+        return self.operation_of.get(layer.kind.name, layer.kind.operation)
+
+    def _features(self, layer: Layer) -> list[float]:
+        operation = self.operation(layer)
+        uncounted = operation in self.operations and operation not in self.counted
+        return features(replace(layer, features=Features()) if uncounted else layer, self.tile)
 
 
 def _number(key: Key) -> int:
@@ -107,8 +133,7 @@ def features(layer: Layer, tile: int = 0) -> list[float]:
         return [1.0, *[0.0] * (FEATURES - 1)]
     known, widths = layer.features, list(layer.widths.values())
     if known.flops is None:
-        moved = known.activation_bytes or 0.0, known.parameter_bytes or 0.0
-        return [0.0, 1.0, 0.0, *moved, 0.0, float(sum(widths)), float(math.prod(widths))]
+        return [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, float(sum(widths)), float(math.prod(widths))]
     counted = [[known.flops, known.activation_bytes or 0.0, known.parameter_bytes or 0.0]]
     columns = feature_columns(np.array(counted), [np.array([width]) for width in widths], tile)
     return [float(value) for value in columns[0]]
@@ -131,9 +156,12 @@ def distinct(networks: Sequence[Sequence[Layer]]) -> tuple[list[Layer], Array]:
     found: list[Layer] = []
     for network in networks:
         for layer in network:
-            if key_of(layer) not in index:
+            known = index.get(key_of(layer))
+            if known is None:
                 index[key_of(layer)] = len(found)
                 found.append(layer)
+            elif found[known].features.flops is None:  # it may be counted in one row only
+                found[known] = layer
     counts = np.zeros((len(networks), len(found)))
     for row, network in zip(counts, networks, strict=True):
         for layer in network:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 from ampere import tables
+from ampere.encoding import STEP
 from ampere.errors import DataError
 from ampere.fitting import Fit, Line, Prediction
 from ampere.layers import Json, Layer, Widths
@@ -131,7 +132,7 @@ class Estimate:
         )
 
     def _title(self) -> str:
-        every = len(self.lines) + len(self.uncovered)
+        every = sum(line.layer.kind != STEP.kind for line in self.lines) + len(self.uncovered)
         if not self.lines:
             return f"unknown: the profile covers none of {tables.plural(every, 'layer')}"
         missing = f" without {len(self.uncovered)} of {every} layers" if self.uncovered else ""

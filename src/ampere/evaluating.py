@@ -7,10 +7,11 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ampere import tables
+from ampere.adding import fit_roofline
 from ampere.baselines import (
     extrapolate,
     fit_flops,
@@ -31,6 +32,7 @@ from ampere.measuring import Effort, Event, Watch, measure, unwatched
 from ampere.meters.meter import Provenance
 from ampere.profiles import Profile
 from ampere.profiling import reference_of
+from ampere.subtracting import fit_paper
 
 ISOLATED = Effort(min_rounds=8, max_rounds=12, warmup_s=0.05)
 TOGETHER = 5
@@ -204,8 +206,14 @@ def evaluate(
     drawn = list(itertools.islice(members(spec, random.Random(seed)), models))
     _refuse_uncovered(drawn, profile)
     _isolate(spec, journal, device, watch)
-    baselines = (fit_flops, fit_flops_affine, fit_neuralpower)
-    others = [baseline(journal.measurements) for baseline in baselines]
+    fitters: tuple[Callable[[Sequence[Measurement]], Fit], ...] = (
+        fit_paper,
+        fit_roofline,
+        fit_flops,
+        fit_flops_affine,
+        fit_neuralpower,
+    )
+    others = [fitter(journal.measurements) for fitter in fitters]
     return compare(drawn, profile, others, journal, device, steps=steps, effort=effort, watch=watch)
 
 
@@ -247,7 +255,9 @@ def compare(
 def _refuse_uncovered(drawn: Sequence[Member], profile: Profile) -> None:
     """Before minutes are spent on metering: can the profile answer for these models?"""
     for member in drawn:
-        uncovered = estimate(member.layers, profile.fit).uncovered
+        said = profile.fit.predict(member.layers)
+        borrowed = (line.layer for line in said.lines if line.borrowed)
+        uncovered = [*said.uncovered, *borrowed]
         if uncovered:
             names = ", ".join(layer.kind.name for layer in uncovered)
             raise NotCovered(f"the profile does not cover {names}: profile this family first")

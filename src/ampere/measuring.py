@@ -6,8 +6,9 @@
               reference
 
 A shared or warm machine slows down and speeds up by 15 %, everything on it alike, within a minute
-and within a tenth of a second. The reference before and after a round says by how much, and each
-burst is divided by it: so bursts are short, and there are many of them.
+and within a tenth of a second. What the workloads of a round have in common says by how much, and
+each burst is divided by it (see drifting.py): so bursts are short, and there are many of them. The
+reference keeps the scale: what it costs in these rounds, against what it cost at the beginning.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ampere.devices.device import IDLE, REFERENCE, Burst, Device, Workload
+from ampere.drifting import drift_factors
 from ampere.errors import DeviceError, MeasurementFailed, ModelError
 from ampere.layers import Layer
 from ampere.measurements import Measurement, utc_now
 
+Drift = Sequence[tuple[float, float]]  # what joules and seconds of each round are divided by
 OUTLIER = 3.5  # in robust standard deviations (Iglewicz and Hoaglin, 1993)
 
 
@@ -123,7 +126,8 @@ def measure(
         for turn in range(effort.max_rounds):
             open_runs = [run for run in runs if run.failed is None]
             if not open_runs or (
-                turn >= effort.min_rounds and _settled(open_runs, references, nominal, effort)
+                turn >= effort.min_rounds
+                and _settled(open_runs, _drifts(open_runs, references, nominal), effort)
             ):
                 break
             references.append(device.burst(reference.handle, pace))
@@ -135,7 +139,10 @@ def measure(
     finally:
         _unload_all(device, handles)
     share = sum(burst.time_s for burst in references) / max(len(runs), 1)
-    measurements = [_conclude(device, run, references, nominal, share) for run in runs]
+    drifts = iter(_drifts([run for run in runs if run.failed is None], references, nominal))
+    measurements = [
+        _conclude(device, run, [] if run.failed else next(drifts), nominal, share) for run in runs
+    ]
     for i, run in enumerate(runs):
         if len(runs) > 1 and run.failed is not None and "memory" in run.failed:
             # Perhaps it was the others that filled the memory: once more, alone.
@@ -181,11 +188,9 @@ def _unload_all(device: Device, handles: Sequence[int]) -> None:
             continue
 
 
-def _settled(
-    runs: Sequence[_Run], references: Sequence[Burst], nominal: Reference, effort: Effort
-) -> bool:
-    for run in runs:
-        joules, seconds = _corrected(run, _drift(references, nominal, run.rounds))
+def _settled(runs: Sequence[_Run], drifts: Sequence[Drift], effort: Effort) -> bool:
+    for run, drift in zip(runs, drifts, strict=True):
+        joules, seconds = _corrected(run, drift)
         outlier = _outliers(joules, seconds)
         for values in (joules, seconds):
             kept = [value for value, out in zip(values, outlier, strict=True) if not out]
@@ -194,7 +199,7 @@ def _settled(
     return True
 
 
-def _corrected(run: _Run, drift: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+def _corrected(run: _Run, drift: Drift) -> tuple[list[float], list[float]]:
     """Joules and seconds per step of each burst, the drift of its round divided out."""
     pairs = list(zip(run.bursts, drift, strict=True))
     return (
@@ -203,22 +208,31 @@ def _corrected(run: _Run, drift: Sequence[tuple[float, float]]) -> tuple[list[fl
     )
 
 
-def _drift(
-    references: Sequence[Burst], nominal: Reference, rounds: Sequence[int]
-) -> list[tuple[float, float]]:
-    """How much hungrier and slower than at calibration the device was in these rounds."""
-    factors = []
-    for turn in rounds:
-        around = references[turn : turn + 2]
-        steps = sum(burst.steps for burst in around)
-        energy_j = sum(burst.energy_j for burst in around) / steps
-        time_s = sum(burst.time_s for burst in around) / steps
-        factors.append((energy_j / nominal.energy_j, time_s / nominal.time_s))
-    return factors
+def _drifts(runs: Sequence[_Run], references: Sequence[Burst], nominal: Reference) -> list[Drift]:
+    """How much hungrier and slower than at the beginning the device was, for each run and round.
+
+    Runs have all rounds in common, since those that failed are left out.
+    """
+    around = [references[turn : turn + 2] for turn in range(len(runs[0].rounds))] if runs else []
+    joules = [[burst.energy_j / burst.steps for burst in run.bursts] for run in runs]
+    seconds = [[burst.time_s / burst.steps for burst in run.bursts] for run in runs]
+    reference_j = [sum(b.energy_j for b in pair) / sum(b.steps for b in pair) for pair in around]
+    reference_s = [sum(b.time_s for b in pair) / sum(b.steps for b in pair) for pair in around]
+    found: list[Drift] = []
+    for k in range(len(runs)):
+        energy, time = (
+            drift_factors(series[k], [*series[:k], *series[k + 1 :]], reference, scale)
+            for series, reference, scale in (
+                (joules, reference_j, nominal.energy_j),
+                (seconds, reference_s, nominal.time_s),
+            )
+        )
+        found.append(list(zip(energy, time, strict=True)))
+    return found
 
 
 def _conclude(
-    device: Device, run: _Run, references: Sequence[Burst], nominal: Reference, share_s: float
+    device: Device, run: _Run, drift: Drift, nominal: Reference, share_s: float
 ) -> Measurement:
     common = Measurement(
         run.layers,
@@ -230,7 +244,6 @@ def _conclude(
     )
     if run.failed is not None:
         return replace(common, failed=run.failed)
-    drift = _drift(references, nominal, run.rounds)
     raw_j = [burst.energy_j / burst.steps for burst in run.bursts]
     raw_s = [burst.time_s / burst.steps for burst in run.bursts]
     joules, seconds = _corrected(run, drift)

@@ -188,11 +188,22 @@ class Profile:
         loss: Loss | None,
     ) -> tuple[Layer, ...]:
         if isinstance(model, Sequence) and not isinstance(model, str):
-            return tuple(model)
+            return tuple(map(self._counted, model))
         from ampere.frameworks.torch import read
 
         training = self.training_settings().but(batch_size, optimizer, loss)
         return read(model, input, **vars(training))
+
+    def _counted(self, layer: Layer) -> Layer:
+        """The layer with its features, if the fit needs them and they can be counted."""
+        fit = self.fit
+        if not isinstance(fit, AdditiveFit) or fit.encoder.covers(layer):
+            return layer
+        if layer.kind.structure is None:
+            return layer
+        from ampere.frameworks.torch.counting import with_features
+
+        return with_features(layer)
 
     def training_settings(self) -> Training:
         """How most of the profile was trained; only what ends in a last layer has a loss."""
@@ -299,7 +310,9 @@ class Profile:
 
     def _price(self, good: Sequence[Measurement]) -> str:
         """What measuring took, and how many models it saves running a few steps of."""
-        text = f"took {tables.seconds(self.profiling_s)} and {tables.joules(self.profiling_j)}"
+        text = f"took {tables.seconds(self.profiling_s)}"
+        if self.profiling_j:
+            text += f" and {tables.joules(self.profiling_j)}"
         whole = [m for m in good if len(m.layers) > 3] or good
         times = [m.time_s_per_step for m in whole if math.isfinite(m.time_s_per_step)]
         if not times or not self.profiling_s:

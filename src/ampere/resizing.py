@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import lcm
 
 from ampere.errors import ModelError
-from ampere.layers import Layer, Shape, Size, Widths, structure_of
+from ampere.layers import Features, Layer, Shape, Size, Widths, structure_of
 
 Place = tuple[int, str]  # the number of a layer, and the name of its width
 
@@ -53,10 +53,7 @@ def choices(layers: Sequence[Layer]) -> tuple[Choice, ...]:
 
 
 def resize(layers: Sequence[Layer], widths: Mapping[str, int]) -> tuple[Layer, ...]:
-    """The same network with some widths changed, named like `conv1.out`; tied ones follow.
-
-    Features are those of the old widths and are left out.
-    """
+    """The same network with some widths changed, named like `conv1.out`; tied ones follow."""
     names = {f"{layer.name}.{width}": (i, width) for i, layer in enumerate(layers)
              for width in layer.widths}  # fmt: skip
     unknown = sorted(set(widths) - set(names))
@@ -106,11 +103,15 @@ def smallest(layers: Sequence[Layer]) -> tuple[Layer, ...]:
 
 
 def at_widths(layers: Sequence[Layer], new: Mapping[Place, int]) -> tuple[Layer, ...]:
-    """The layers with some widths replaced."""
-    return tuple(
-        replace(layer, widths=Widths({w: new.get((i, w), n) for w, n in layer.widths.items()}))
-        for i, layer in enumerate(layers)
-    )
+    """The layers with some widths replaced; where they differ, features are not known any more."""
+    found = []
+    for i, layer in enumerate(layers):
+        widths = Widths({w: new.get((i, w), n) for w, n in layer.widths.items()})
+        same = widths == layer.widths
+        found.append(
+            layer if same else replace(layer, widths=widths, features=Features(), params=None)
+        )
+    return tuple(found)
 
 
 class _Ties:

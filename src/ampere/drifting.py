@@ -1,0 +1,64 @@
+"""Drift: what a machine's pace does to all workloads alike, from round to round.
+
+    value of workload k in round r  =  its cost × common factor of the round × noise
+
+The common factor is the median over all other workloads in hand, the reference among them: one that
+stumbles does not pull it. How far it is divided out is what reduces the workload's own scatter: all
+of it on a machine that drifts, nothing on a calm one, where it would only add noise. What is left,
+the level of all rounds together, is the reference's, which keeps the scale across days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+FEW = 4  # rounds, below which nothing can be told of how far to follow
+FAR = 3.5  # robust standard deviations at which a value counts no more than one there
+
+
+def drift_factors(
+    own: Sequence[float],
+    others: Sequence[Sequence[float]],
+    reference: Sequence[float],
+    nominal: float,
+) -> list[float]:
+    """What to divide each of a workload's values by; all series are of the same rounds.
+
+    Args:
+        own: Cost per step in each round.
+        others: The same of the other workloads in hand.
+        reference: The same of the reference workload.
+        nominal: What the reference cost when the scale was made.
+    """
+    levelled = [_levelled(series) for series in (*others, reference)]
+    common = np.median(levelled, axis=0)
+    mine = common * _share(_levelled(own), common)
+    # The reference's own level, with the drift that the others show taken out of it likewise.
+    rest = np.median(levelled[:-1], axis=0) if others else np.zeros(len(common))
+    level = np.log(reference) - rest * _share(levelled[-1], rest)
+    scale = float(np.median(level)) - float(np.log(nominal))
+    return [float(value) for value in np.exp(mine + scale)]
+
+
+def _levelled(series: Sequence[float]) -> Array:
+    """Logarithms around their median."""
+    logs = np.log(np.asarray(series, float))
+    return np.asarray(logs - np.median(logs))
+
+
+def _share(series: Array, common: Array) -> float:
+    """How much of the common factor to take out: least squares, between nothing and all."""
+    if len(series) < FEW:
+        return 1.0
+    a, b = _clipped(series), _clipped(common)
+    power = float(b @ b)
+    return float(np.clip(a @ b / power, 0.0, 1.0)) if power > 0 else 0.0
+
+
+def _clipped(values: Array) -> Array:
+    limit = FAR * float(np.median(np.abs(values))) / 0.6745
+    return np.clip(values, -limit, limit) if limit > 0 else values
