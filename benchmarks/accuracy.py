@@ -42,7 +42,7 @@ def run(family: str, threads: int, models: int, max_points: int) -> dict[str, An
             f"zoo:{family}",
             path=path,
             device=device,
-            strategy=ampere.Strategy(max_points=max_points),
+            strategy=ampere.Strategy("paper", max_points=max_points),
             watch=show,
         )
         spent = time.monotonic() - start

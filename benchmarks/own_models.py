@@ -114,7 +114,7 @@ TUNED = (("vit_tiny", "head"), ("mobilenet", "head"), ("vit_tiny", "lora"), ("gp
 
 
 def profile(spec: str, path: Path, device: Device, max_points: int) -> ampere.Profile:
-    strategy = ampere.Strategy(max_points=max_points)
+    strategy = ampere.Strategy("paper", max_points=max_points)
     return ampere.profile(spec, path=path, device=device, strategy=strategy, watch=show)
 
 

@@ -82,8 +82,9 @@ Row = dict[str, Any]
 class Recorded:
     """A data set as measurements.
 
-    `rejected` rows are faults of a meter. `repeat` is the floor of any error: the mean relative
-    deviation of one repeat from the mean of its repeats, None where nothing was repeated.
+    `rejected` rows are faults of a meter. `repeat` is the mean relative deviation of one repeat
+    from the mean of its repeats, None where nothing was repeated: the floor for a single run. What
+    is asked are means, whose own floor is lower.
     """
 
     name: str
@@ -409,8 +410,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             table(rows),
             "Each sweep by itself, MAPE in percent:",
             sweeps_table([data.name for data in swept if len(data.rows) >= LONG], rows[-3:]),
-            "`repeat` is the mean deviation of one repeat from the mean of its repeats; `rejected`"
-            " rows are faults of a meter:",
+            "`repeat` is the mean deviation of one repeat from the mean of its repeats, the floor"
+            " for a single run (asked are the means); `rejected` rows are faults of a meter:",
             sets_table(sets),
         ]
     )

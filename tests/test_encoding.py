@@ -136,7 +136,10 @@ def test_what_was_never_measured_has_the_number_minus_one() -> None:
 
 def test_coordinates_that_were_never_measured_are_left_out() -> None:
     encoder = Encoder.of([conv(out=8)])
-    assert encoder.encode([conv(out=8, heads=4)]).x.tolist() == encoder.encode([conv(out=8)]).x.tolist()
+    assert (
+        encoder.encode([conv(out=8, heads=4)]).x.tolist()
+        == encoder.encode([conv(out=8)]).x.tolist()
+    )
 
 
 def test_numbers_do_not_depend_on_the_order_of_layers() -> None:

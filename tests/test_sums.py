@@ -320,7 +320,9 @@ def test_operations_that_were_never_measured_have_the_coefficients_of_all() -> N
 
 def test_what_was_never_measured_is_like_itself_only() -> None:
     known = some_layers(4, 0)
-    strange = replace(known[:2], op=np.array([-1, -1]), kind=np.array([-1, -1]), id=np.array([1, 2]))
+    strange = replace(
+        known[:2], op=np.array([-1, -1]), kind=np.array([-1, -1]), id=np.array([1, 2])
+    )
     assert not covariance(strange, replace(known, id=known.id + 100), HYPER).any()
     expected = HYPER.operation**2 + HYPER.kind**2 + HYPER.rough**2
     np.testing.assert_allclose(covariance(strange, strange, HYPER), expected * np.eye(2))

@@ -115,16 +115,9 @@ def profile(
             if strategy.method == "paper":
                 asker = Profiler(plan_variants(layers), strategy)
             else:
-                spec = ModelSpec(
-                    name, _text(input), training.batch_size, training.optimizer, str(training.loss)
+                asker = make_prober(
+                    model, layers, strategy, _text(input), training, asked_about, effort
                 )
-                original = Member(name, Workload(layers), layers)
-                if isinstance(model, str):
-                    original = replace(original, workload=Workload(model=spec))
-                    drawn = members(spec, random.Random(strategy.seed))
-                else:
-                    drawn = resampled(name, layers, random.Random(strategy.seed))
-                asker = _prober(original, list(islice(drawn, POOL)), asked_about, strategy, effort)
             resume(asker, journal.measurements)
             run_profiler(
                 asker,
@@ -141,18 +134,28 @@ def profile(
     return Profile(measurements, journal.header, strategy.method, strategy.kernel, tuple(notes))
 
 
-def _prober(
-    original: Member,
-    drawn: Sequence[Member],
-    asked_about: Sequence[Sequence[Layer]],
+def make_prober(
+    model: Model,
+    layers: tuple[Layer, ...],
     strategy: Strategy,
-    effort: Effort | None,
+    input: str | None = None,
+    training: Training | None = None,
+    asked_about: Sequence[Sequence[Layer]] = (),
+    effort: Effort | None = None,
 ) -> Prober:
-    """Who asks for members of the family, the ends of its widths first, and for variants."""
+    """Who asks for members of a model's family, the ends of its widths first, and for variants."""
     from ampere.frameworks.torch import plan_variants
     from ampere.frameworks.torch.counting import with_features
 
-    layers = original.layers
+    if isinstance(model, str):
+        spec = ModelSpec(model, input, **vars(training or Training()))
+        original = Member(model, Workload(model=spec), layers)
+        family = members(spec, random.Random(strategy.seed))
+    else:
+        name = type(model).__name__
+        original = Member(name, Workload(layers), layers)
+        family = resampled(name, layers, random.Random(strategy.seed))
+    drawn = list(islice(family, POOL))
     small = tuple(with_features(layer) for layer in smallest(layers))
     ends = [original, Member(f"smallest {original.name}", Workload(small), small)]
     rng = random.Random(strategy.seed)

@@ -5,7 +5,8 @@
 The common factor is the median over all other workloads in hand, the reference among them: one that
 stumbles does not pull it. How far it is divided out is what reduces the workload's own scatter: all
 of it on a machine that drifts, nothing on a calm one, where it would only add noise. What is left,
-the level of all rounds together, is the reference's, which keeps the scale across days.
+the level of all rounds together, is the reference's, which keeps the scale across days; it too is
+followed only as far as it is known to differ from what it was.
 """
 
 from __future__ import annotations
@@ -39,9 +40,8 @@ def drift_factors(
     mine = common * _share(_levelled(own), common)
     # The reference's own level, with the drift that the others show taken out of it likewise.
     rest = np.median(levelled[:-1], axis=0) if others else np.zeros(len(common))
-    level = np.log(reference) - rest * _share(levelled[-1], rest)
-    scale = float(np.median(level)) - float(np.log(nominal))
-    return [float(value) for value in np.exp(mine + scale)]
+    level = np.log(np.asarray(reference, float) / nominal) - rest * _share(levelled[-1], rest)
+    return [float(value) for value in np.exp(mine + _shift(level))]
 
 
 def _levelled(series: Sequence[float]) -> Array:
@@ -57,6 +57,17 @@ def _share(series: Array, common: Array) -> float:
     a, b = _clipped(series), _clipped(common)
     power = float(b @ b)
     return float(np.clip(a @ b / power, 0.0, 1.0)) if power > 0 else 0.0
+
+
+def _shift(level: Array) -> float:
+    """The mean of the reference's rounds, shrunk by as much as it may be chance."""
+    middle = float(np.median(level))
+    kept = _clipped(level - middle)
+    mean = middle + float(kept.mean())
+    if len(level) < FEW or mean == 0.0:
+        return mean
+    chance = float(kept.var(ddof=1)) / len(level)
+    return mean * max(0.0, 1 - chance / mean**2)
 
 
 def _clipped(values: Array) -> Array:

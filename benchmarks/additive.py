@@ -1,0 +1,336 @@
+"""The additive method against the paper's: error and coverage against the number of measurements.
+
+    python benchmarks/additive.py                       # all families, about 45 minutes on 2 cores
+    python benchmarks/additive.py lenet5 --models 10
+    python benchmarks/additive.py --refit               # from the measurements that were kept
+
+For each family of the zoo, in this order: unseen random members are metered; the paper's profiler
+measures its variants; the additive prober measures what it asks for, with three seeds (the first
+one as many networks as the paper's, the others a third of that, at least 24); the members are
+metered once more. All on one scale. Members that a prober asked for are left out of its test. The
+table goes to docs/results.md, the raw measurements to benchmarks/results. Leave the machine alone
+meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import random
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from machine import RESULTS, machine_line, write_section
+
+import ampere
+from ampere import zoo
+from ampere.adding import fit_additive, fit_roofline
+from ampere.api import make_prober
+from ampere.baselines import fit_flops, fit_flops_affine
+from ampere.devices.device import Device, ModelSpec
+from ampere.estimating import estimate
+from ampere.families import Member, members
+from ampere.fitting import Fit
+from ampere.frameworks.torch import plan_variants, read
+from ampere.journal import Journal, read_journal
+from ampere.measurements import Measurement
+from ampere.measuring import measure
+from ampere.profiling import Profiler, Strategy, open_journal, reference_of, run_profiler
+from ampere.subtracting import fit_paper
+
+SEEDS = (0, 1, 2)
+TEST_SEED = 1000
+SIZES = (6, 12, 24)
+TOGETHER = 5
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well a fit says what members cost."""
+
+    mape: float
+    bias: float
+    coverage: float
+    half_interval: float
+    errors: list[float]
+
+    @classmethod
+    def of(cls, fit: Fit, layers: Sequence[Any], truth: Sequence[float]) -> Score:
+        """Compare what a fit says of networks with what they took."""
+        answers = [estimate(each, fit) for each in layers]
+        errors = [a.energy_j / j - 1 for a, j in zip(answers, truth, strict=True)]
+        inside = [
+            a.energy_j_interval[0] <= j <= a.energy_j_interval[1]
+            for a, j in zip(answers, truth, strict=True)
+        ]
+        half = [(a.energy_j_interval[1] - a.energy_j) / a.energy_j for a in answers]
+        return cls(
+            100 * fmean(map(abs, errors)), 100 * fmean(errors), fmean(inside), fmean(half), errors
+        )
+
+
+def say(text: str) -> None:
+    sys.stderr.write(f"{time.strftime('%H:%M:%S')} {text}\n")
+
+
+def meter(
+    drawn: Sequence[Member], journal: Journal, device: Device, seed: int
+) -> list[Measurement]:
+    """Each member once, in a company that the seed decides."""
+    order = list(range(len(drawn)))
+    random.Random(seed).shuffle(order)
+    nominal = reference_of(journal.header, device)
+    found: dict[int, Measurement] = {}
+    for i in range(0, len(order), TOGETHER):
+        batch = order[i : i + TOGETHER]
+        work = [(drawn[k].workload, drawn[k].layers) for k in batch]
+        found |= dict(zip(batch, measure(device, work, nominal), strict=True))
+    return [found[k] for k in range(len(drawn))]
+
+
+def run(family: str, threads: int, models: int, max_points: int) -> None:
+    """Measure everything for one family; what is measured goes to journals."""
+    spec = ModelSpec(f"zoo:{family}")
+    drawn = list(itertools.islice(members(spec, random.Random(TEST_SEED)), models))
+    layers = read(spec.model)
+    paths = journals(family)
+    for path in paths.values():
+        path.unlink(missing_ok=True)
+    with ampere.LocalDevice(ampere.Settings(threads=threads)) as device:
+        paper, _ = open_journal(paths["paper"], device, model=spec.model)
+        opened = {
+            name: paper if name == "paper" else Journal.open(path, paper.header)
+            for name, path in paths.items()
+        }
+        say(f"{family}: {models} members")
+        for row in meter(drawn, paper, device, 0):
+            opened["first"].append(row)
+        say(f"{family}: the paper's variants")
+        strategy = Strategy("paper", max_points=max_points)
+        run_profiler(Profiler(plan_variants(layers), strategy), device, paper)
+        used = len(paper.measurements)
+        for seed in SEEDS:
+            limit = max(max(SIZES), used if seed == SEEDS[0] else math.ceil(used / 3))
+            say(f"{family}: what seed {seed} asks for, {limit} of the paper's {used}")
+            asker = make_prober(
+                spec.model, layers, Strategy(seed=seed, max_measurements=limit, tolerance=1e-6)
+            )
+            run_profiler(asker, device, opened[f"seed{seed}"])
+        say(f"{family}: {models} members once more")
+        for row in meter(drawn, paper, device, 1):
+            opened["second"].append(row)
+        for journal in opened.values():
+            journal.close()
+        identity = device.fingerprint.identity
+    settings = {key: identity[key] for key in ("threads", "framework")}
+    (RESULTS / f"additive_{family}.machine").write_text(machine_line(settings) + "\n")
+
+
+def journals(family: str) -> dict[str, Path]:
+    names = ("first", "paper", *(f"seed{seed}" for seed in SEEDS), "second")
+    return {name: RESULTS / f"additive_{family}_{name}.ampere" for name in names}
+
+
+def analyse(family: str) -> dict[str, Any]:
+    """Scores of every method from the measurements that were kept."""
+    rows = {name: read_journal(path)[1] for name, path in journals(family).items()}
+    pairs = [
+        (a, b)
+        for a, b in zip(rows["first"], rows["second"], strict=True)
+        if not a.failed and not b.failed
+    ]
+    truth = [(a.energy_j_per_step + b.energy_j_per_step) / 2 for a, b in pairs]
+    layers = [a.layers for a, _ in pairs]
+    repeat = 100 * fmean(abs(a.energy_j_per_step / b.energy_j_per_step - 1) for a, b in pairs)
+    used = len(rows["paper"])
+    result: dict[str, Any] = {
+        "family": family,
+        "models": len(pairs),
+        "repeat": repeat,
+        "paper_measurements": used,
+        "paper_s": sum(row.cost_s for row in rows["paper"]),
+        "baselines": {
+            fit.method: vars(Score.of(fit, layers, truth))
+            for fit in (
+                fit_paper(rows["paper"]),
+                fit_roofline(rows["paper"]),
+                fit_flops(rows["paper"]),
+                fit_flops_affine(rows["paper"]),
+            )
+        },
+        "additive": [],
+    }
+    for seed in SEEDS:
+        own = rows[f"seed{seed}"]
+        third = math.ceil(used / 3)
+        sizes = sorted({*SIZES, math.ceil(used / 10), math.ceil(used / 5), third, len(own)})
+        for n in (size for size in sizes if size <= len(own)):
+            start = time.process_time()
+            fit = fit_additive(own[:n])
+            spent = time.process_time() - start
+            asked = {_widths(row) for row in own[:n]}
+            unseen = [i for i, each in enumerate(layers) if _key(each) not in asked]
+            score = Score.of(fit, [layers[i] for i in unseen], [truth[i] for i in unseen])
+            result["additive"].append(
+                {
+                    "seed": seed,
+                    "n": n,
+                    "fit_s": spent,
+                    "measuring_s": sum(row.cost_s for row in own[:n]),
+                    "tile": fit.encoder.tile,
+                    "rejected": len(fit.rejected),
+                    "context": fit.energy.dearer(float(fit.energy.rows.context.max())),
+                    **vars(score),
+                }
+            )
+    both = [*rows["paper"], *rows["seed0"][:12]]
+    result["variants_and_12"] = vars(Score.of(fit_additive(both), layers, truth))
+    result["variants"] = vars(Score.of(fit_additive(rows["paper"]), layers, truth))
+    result["depth"] = transfer(rows, layers, truth)
+    result["machine"] = (RESULTS / f"additive_{family}.machine").read_text().strip()
+    return result
+
+
+def transfer(
+    rows: dict[str, list[Measurement]], layers: Sequence[Any], truth: Sequence[float]
+) -> dict[str, Any]:
+    """Errors by depth of a fit that saw shallow networks only: the shallower half of the depths."""
+    depth = [sum(layer.count for layer in each) for each in layers]
+    depths = sorted(set(depth))
+    if len(depths) < 2:
+        return {}
+    shallow = set(depths[: max(1, len(depths) // 2)])
+    probed = [row for seed in SEEDS for row in rows[f"seed{seed}"]]
+    small = [row for row in probed if sum(layer.count for layer in row.layers) <= max(shallow)]
+    fit = fit_additive(small)
+    every = fit_additive(probed)
+    by_depth: dict[str, Any] = {}
+    for d in depths:
+        chosen = [i for i, each in enumerate(depth) if each == d]
+        args = [layers[i] for i in chosen], [truth[i] for i in chosen]
+        by_depth[str(d)] = {
+            "models": len(chosen),
+            "shallow": vars(Score.of(fit, *args)),
+            "all": vars(Score.of(every, *args)),
+        }
+    return {"shallow": sorted(shallow), "rows": len(small), "by_depth": by_depth}
+
+
+def _key(layers: Sequence[Any]) -> str:
+    return repr(sorted((layer.kind.name, repr(layer.widths)) for layer in layers))
+
+
+def _widths(row: Measurement) -> str:
+    return _key(row.layers)
+
+
+def table(found: Sequence[dict[str, Any]]) -> str:
+    def at(row: dict[str, Any], n: int, field: str) -> float:
+        return fmean(each[field] for each in row["additive"] if each["n"] == n)
+
+    text = ["Machine: " + " ".join(sorted({row["machine"] for row in found})), ""]
+    text += [
+        "MAPE in percent (coverage of the 90 % interval; measurements) over unseen members.",
+        "Additive: mean of three seeds, by networks measured; `all`: the first seed alone.",
+        "",
+        "| family | repeat | paper | additive, 6 | 12 | 24 | a tenth | a fifth | a third | all |"
+        " roofline | flops | flops_affine |",
+        "|---" * 13 + "|",
+    ]
+    for row in found:
+        used = row["paper_measurements"]
+        base = row["baselines"]
+        last = max(each["n"] for each in row["additive"])
+        cells = [
+            f"{row['repeat']:.1f}",
+            f"{base['paper']['mape']:.1f} ({base['paper']['coverage']:.0%}; {used})",
+        ]
+        for n in (*SIZES, math.ceil(used / 10), math.ceil(used / 5), math.ceil(used / 3), last):
+            cells.append(f"{at(row, n, 'mape'):.1f} ({at(row, n, 'coverage'):.0%}; {n})")
+        cells += [f"{base[name]['mape']:.1f}" for name in ("roofline", "flops", "flops_affine")]
+        text.append(f"| {row['family']} | " + " | ".join(cells) + " |")
+    text += ["", "Pooled over all members of all families and seeds:", ""]
+    text += [
+        "| measurements | MAPE | coverage of 90 % | half interval | least of a family |",
+        "|---" * 5 + "|",
+    ]
+    for n in SIZES:
+        each = [(e, row) for row in found for e in row["additive"] if e["n"] == n]
+        count = sum(len(e["errors"]) for e, _ in each)
+        inside = sum(e["coverage"] * len(e["errors"]) for e, _ in each)
+        per = [fmean(e["coverage"] for e, r in each if r is row) for row in found]
+        text.append(
+            f"| {n} | {fmean(e['mape'] for e, _ in each):.1f} | {inside / count:.0%} of {count} |"
+            f" {fmean(e['half_interval'] for e, _ in each):.0%} | {min(per):.0%} |"
+        )
+    text += [
+        "",
+        "What whole networks cost beyond their layers in variants, and rows of both kinds:",
+        "",
+    ]
+    text += [
+        "| family | variants alone (bias) | variants and 12 networks (bias) | 24 networks (bias) |",
+        "|---" * 4 + "|",
+    ]
+    for row in found:
+
+        def cell(score: dict[str, Any]) -> str:
+            return f"{score['mape']:.1f} ({score['bias']:+.1f})"
+
+        text.append(
+            f"| {row['family']} | {cell(row['variants'])} | {cell(row['variants_and_12'])} |"
+            f" {at(row, 24, 'mape'):.1f} ({at(row, 24, 'bias'):+.1f}) |"
+        )
+    text += [
+        "",
+        "Transfer across depth: MAPE (bias), fitted on networks of the shallow depths only:",
+        "",
+    ]
+    for row in found:
+        if row["depth"]:
+            cells = [
+                f"{d} layers: {score['shallow']['mape']:.1f}"
+                f" ({score['shallow']['bias']:+.1f}; {score['models']})"
+                for d, score in row["depth"]["by_depth"].items()
+            ]
+            text.append(
+                f"- {row['family']} (shallow: {', '.join(map(str, row['depth']['shallow']))};"
+                f" {row['depth']['rows']} networks): {', '.join(cells)}"
+            )
+    return "\n".join(text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("families", nargs="*", default=list(zoo.names()))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--models", type=int, default=40)
+    parser.add_argument("--max-points", type=int, default=14)
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--refit", action="store_true")
+    options = parser.parse_args()
+    RESULTS.mkdir(exist_ok=True)
+    found = []
+    for family in options.families:
+        kept = RESULTS / f"additive_{family}.json"
+        fresh = options.again or not kept.exists()
+        if fresh:
+            run(family, options.threads, options.models, options.max_points)
+        if fresh or options.refit:
+            kept.write_text(json.dumps(analyse(family), indent=1) + "\n")
+        found.append(json.loads(kept.read_text()))
+        say(f"{family}: done")
+    text = table(found)
+    print(text)
+    write_section("additive", text)
+
+
+if __name__ == "__main__":
+    main()
