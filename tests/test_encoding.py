@@ -30,10 +30,18 @@ KNOWN = Features(1000.0, 200.0, 30.0)
 widths = st.integers(1, 512)
 
 
+def sized(sizes: Mapping[str, int]) -> Layer:
+    return Layer("layer", LayerKind("conv", Role.HIDDEN, "conv"), Widths(sizes), KNOWN)
+
+
 def conv(
-    *, name: str = "conv", role: Role = Role.HIDDEN, known: Features = KNOWN,
-    attributes: Mapping[str, Json] | None = None, **sizes: int,
-) -> Layer:  # fmt: skip
+    *,
+    name: str = "conv",
+    role: Role = Role.HIDDEN,
+    known: Features = KNOWN,
+    attributes: Mapping[str, Json] | None = None,
+    **sizes: int,
+) -> Layer:
     kind = LayerKind(name, role, "conv", attributes or {})
     return Layer("layer", kind, Widths({k.rstrip("_"): size for k, size in sizes.items()}), known)
 
@@ -57,20 +65,20 @@ def test_bytes_that_nobody_counted_are_none() -> None:
         ({"out": 17}, 16, 32 / 17),
         ({"out": 16}, 16, 1.0),
         ({"out": 1}, 8, 8.0),
-        ({"in_": 17, "out": 9}, 16, 32 / 17 * 16 / 9),
-        ({"in_": 17, "out": 9}, 8, 24 / 17 * 16 / 9),
+        ({"in": 17, "out": 9}, 16, 32 / 17 * 16 / 9),
+        ({"in": 17, "out": 9}, 8, 24 / 17 * 16 / 9),
         ({}, 32, 1.0),
     ],
 )
 def test_tiles_round_every_width_up(sizes: dict[str, int], tile: int, factor: float) -> None:
-    row = features(conv(**sizes), tile)
+    row = features(sized(sizes), tile)
     assert row[5] == pytest.approx(1000.0 * factor, rel=1e-12)
-    assert row[:5] == features(conv(**sizes))[:5]
+    assert row[:5] == features(sized(sizes))[:5]
 
 
 @given(st.lists(widths, max_size=3), st.sampled_from([0, 8, 16, 32]))
 def test_flops_on_tiles_are_never_fewer(sizes: list[int], tile: int) -> None:
-    layer = conv(**{f"w{i}": size for i, size in enumerate(sizes)})
+    layer = sized({f"w{i}": size for i, size in enumerate(sizes)})
     rounded = math.prod(math.ceil(size / tile) * tile / size if tile else 0 for size in sizes)
     expected = 1000.0 * rounded if tile else 0.0
     assert features(layer, tile)[5] == pytest.approx(expected)

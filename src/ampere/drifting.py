@@ -51,23 +51,36 @@ def _levelled(series: Sequence[float]) -> Array:
 
 
 def _share(series: Array, common: Array) -> float:
-    """How much of the common factor to take out: least squares, between nothing and all."""
+    """How much of the common factor to take out: least squares, between nothing and all.
+
+    Shrunk by as much as it may be chance, as the ratio of explained to unexplained scatter tells.
+    """
     if len(series) < FEW:
         return 1.0
     a, b = _clipped(series), _clipped(common)
     power = float(b @ b)
-    return float(np.clip(a @ b / power, 0.0, 1.0)) if power > 0 else 0.0
+    if power == 0.0:
+        return 0.0
+    slope = float(a @ b) / power
+    unexplained = float(np.square(a - slope * b).sum()) / (len(a) - 2)
+    chance = 2 * unexplained / (slope**2 * power) if slope > 0 else 1.0
+    return min(max(slope * (1 - chance), 0.0), 1.0)
 
 
 def _shift(level: Array) -> float:
-    """The mean of the reference's rounds, shrunk by as much as it may be chance."""
+    """The mean of the reference's rounds, shrunk by as much as it may be chance.
+
+    A round's value is the mean of the bursts before and after it, so neighbours share one, and the
+    mean of all is less sure than the scatter says: twice its variance. Twice that again is what
+    keeps a calm machine's results from following mere chance.
+    """
     middle = float(np.median(level))
     kept = _clipped(level - middle)
     mean = middle + float(kept.mean())
     if len(level) < FEW or mean == 0.0:
         return mean
     chance = float(kept.var(ddof=1)) / len(level)
-    return mean * max(0.0, 1 - chance / mean**2)
+    return mean * max(0.0, 1 - 4 * chance / mean**2)
 
 
 def _clipped(values: Array) -> Array:
