@@ -34,11 +34,14 @@ format: setup  ## let ruff format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-benchmarks: setup  ## the figures in docs/results.md; takes two hours, leave the machine alone
+benchmarks: setup  ## the figures in docs/results.md; takes three hours, leave the machine alone
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/fidelity.py
 	$(BIN)/python benchmarks/accuracy.py --again
 	$(BIN)/python benchmarks/own_models.py --again
+	$(BIN)/python benchmarks/additive.py --again
+	$(BIN)/python benchmarks/drift.py
+	$(BIN)/python benchmarks/search.py
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
 benchmark-reading:  ## read every architecture of timm; takes half an hour

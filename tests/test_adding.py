@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ampere import profiles
+from ampere import profiles, sums
 from ampere.adding import AdditiveFit, fit_additive, fit_roofline, inflation
-from ampere.encoding import STEP
+from ampere.encoding import STEP, depth_context, distinct
 from ampere.errors import DataError
 from ampere.estimating import estimate
 from ampere.fitting import Prediction
@@ -164,6 +164,14 @@ def test_the_order_of_rows_changes_nothing(seed: int, shuffle: random.Random) ->
         )
 
 
+def test_nor_does_it_if_hyper_parameters_are_fitted_on_some_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sums, "FIT_ROWS", 5)
+    rows = noisy(members(20, seed=17), seed=17, noise=0.1)
+    assert fit_additive(rows).energy.hyper == fit_additive(rows[::-1]).energy.hyper
+
+
 @settings(max_examples=10)
 @given(seeds, st.sampled_from([0.5, 2.0, 1024.0]))
 def test_twice_the_joules_are_twice_the_estimate(seed: int, factor: float) -> None:
@@ -216,6 +224,18 @@ def test_noise_is_in_the_interval_of_a_total(fit: AdditiveFit) -> None:
     loud = fit_additive(noisy(members(30, seed=5), seed=5, noise=0.15))
     for layers in OTHERS:
         assert relative_std(loud.predict(layers)) > 0.1 > 0.03 > relative_std(fit.predict(layers))
+
+
+def test_an_interval_is_wider_while_rows_are_few(fit: AdditiveFit) -> None:
+    """Its width itself is known from so many rows only."""
+    layers, process = OTHERS[0], fit.energy
+    found, counts = distinct([(*layers, STEP)])
+    context = np.array([depth_context(layers)])
+    mean, var = process.predict(fit.encoder.encode(found), counts, context)
+    normal = math.sqrt(var[0, 0] + process.noise_var(mean)[0])
+    said = fit.predict(layers).total
+    assert said.energy_j == pytest.approx(mean[0])
+    assert said.energy_j_std == pytest.approx(inflation(12) * normal)
 
 
 def test_what_repeats_show_is_in_the_interval_too() -> None:
@@ -286,7 +306,7 @@ def test_wrapped_readings_are_left_out_with_the_reason(factors: Sequence[float])
     assert {id(rejection.row) for rejection in fit.rejected} == set(map(id, wrong))
     for rejection in fit.rejected:
         assert repr(rejection.row) in rejection.reason
-        assert "what all other rows say" in rejection.reason
+        assert "what its size suggests" in rejection.reason
         assert any(rejection.reason in note for note in fit.notes)
     assert worst(fit, OTHERS) < 0.05
     assert len(fit.energy.rows) == 20
@@ -313,13 +333,30 @@ def test_a_few_rows_are_all_believed() -> None:
 
 
 @pytest.mark.parametrize("untimed", [1, 12])
-def test_without_all_times_there_is_none(untimed: int, fit: AdditiveFit) -> None:
+def test_rows_without_time_teach_joules(untimed: int, fit: AdditiveFit) -> None:
     rows = [replace(row, time_s_per_step=math.nan) for row in ROWS[:untimed]] + ROWS[untimed:]
     said, expected = fit_additive(rows).predict(OTHERS[0]).total, fit.predict(OTHERS[0]).total
-    assert math.isnan(said.time_s)
-    assert math.isnan(said.time_s_std)
     assert said.energy_j == pytest.approx(expected.energy_j)
     assert said.energy_j_std == pytest.approx(expected.energy_j_std)
+    if untimed == len(ROWS):
+        assert math.isnan(said.time_s) and math.isnan(said.time_s_std)
+    else:  # the others tell seconds, a little less surely
+        assert said.time_s == pytest.approx(expected.time_s, rel=0.05)
+
+
+def test_a_row_without_time_leaves_seconds_as_they_were(fit: AdditiveFit) -> None:
+    untimed = replace(measured(OTHERS[0]), time_s_per_step=math.nan)
+    before, after = fit.predict(OTHERS[0]).total, fit.tell(untimed).predict(OTHERS[0]).total
+    assert (after.time_s, after.time_s_std) == (before.time_s, before.time_s_std)
+    assert after.energy_j_std < before.energy_j_std
+
+
+def test_a_few_rows_that_are_wrong_by_a_lot_are_told_by_the_others() -> None:
+    good = noisy(members(24, seed=9), seed=6, noise=0.01)
+    wrong = scaled(measured(network(30, 31, 32)), 5.0)
+    (rejection,) = fit_additive([*good, wrong]).rejected
+    assert rejection.row is wrong
+    assert "what all other rows say" in rejection.reason
 
 
 def test_rows_without_features_are_enough() -> None:
@@ -404,6 +441,15 @@ def test_one_more_row_moves_the_estimate_towards_it(factor: float, fit: Additive
     assert after.energy_j_std < before.energy_j_std
     assert abs(after.time_s - row.time_s_per_step) < abs(before.time_s - row.time_s_per_step)
     assert after.time_s_std < before.time_s_std
+
+
+def test_a_told_row_may_have_counts(fit: AdditiveFit) -> None:
+    once = (*network(20, 30), conv(30, 30, count=3))
+    written_out = (*network(20, 30), *[conv(30, 30)] * 3)
+    one, two = (fit.tell(measured(layers, 1.2)) for layers in (once, written_out))
+    assert one.energy.rows.counts[-1].sum() == 3 + 3 + 1  # and a step
+    expected = list(vars(two.predict(once).total).values())
+    assert list(vars(one.predict(once).total).values()) == pytest.approx(expected)
 
 
 def test_rows_told_one_by_one_are_as_good_as_all_at_once() -> None:

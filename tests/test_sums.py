@@ -98,7 +98,7 @@ def conditioned(process: SumProcess, layers: Layers, counts: Array, context: Arr
     room = np.zeros((n, len(layers) - len(process.layers)))
     every = np.vstack([np.hstack([rows.counts, room]), counts])
     mean, total = prior(layers, every, np.append(rows.context, context), process)
-    noise = np.diag((process.hyper.noise**2 + rows.known_std**2) * rows.y**2)
+    noise = np.diag((process.hyper.noise**2 + rows.known_std**2) * process.scale**2)
     gain = np.linalg.solve(total[:n, :n] + noise, total[:n, n:]).T
     return [mean[n:] + gain @ (rows.y - mean[:n]), total[n:, n:] - gain @ total[:n, n:]]
 
@@ -124,15 +124,16 @@ def test_likelihood_is_the_density_of_the_rows_and_its_gradient_is_right(seed: i
     layers = some_layers(6, seed)
     rows = some_rows(layers, 8, seed)
     process = fit(layers, rows, HYPER)
-    likelihood = sums._Likelihood(layers, rows, process.beta)
+    likelihood = sums._Likelihood(layers, rows, process.beta, process.scale)
     assert list(likelihood.varying) == [0, 1]
     scales = HYPER.operation, HYPER.kind, HYPER.rough, HYPER.noise, HYPER.context
     theta = np.log([*scales, *HYPER.lengths[:2]])
     value, gradient = likelihood(theta)
 
     size, total = prior(layers, rows.counts, rows.context, process)
-    total = total / np.outer(rows.y, rows.y) + np.diag(HYPER.noise**2 + rows.known_std**2)
-    density = multivariate_normal.logpdf(1 - size / rows.y, cov=total)
+    scale = process.scale
+    total = total / np.outer(scale, scale) + np.diag(HYPER.noise**2 + rows.known_std**2)
+    density = multivariate_normal.logpdf((rows.y - size) / scale, cov=total)
     assert value == pytest.approx(density + len(rows) / 2 * math.log(2 * math.pi), rel=1e-8)
 
     steps = 1e-5 * np.eye(len(theta))
@@ -143,7 +144,8 @@ def test_likelihood_is_the_density_of_the_rows_and_its_gradient_is_right(seed: i
 def test_likelihood_of_layers_that_differ_in_no_coordinate() -> None:
     layers = replace(some_layers(3, 0), x=np.ones((3, 2)))
     rows = some_rows(layers, 4, 0)
-    likelihood = sums._Likelihood(layers, rows, fit(layers, rows).beta)
+    process = fit(layers, rows)
+    likelihood = sums._Likelihood(layers, rows, process.beta, process.scale)
     _, gradient = likelihood(np.log([0.3, 0.2, 0.05, 0.02, 0.08]))
     assert gradient.shape == (5,)
 
@@ -238,7 +240,7 @@ def test_leave_one_out_is_what_all_other_rows_say() -> None:
         kept = np.flatnonzero(np.arange(7) != i)
         others = given_beta(process, layers, rows[kept])
         mean, cov = others.predict(layers, rows.counts[[i]], rows.context[[i]])
-        noise = (HYPER.noise**2 + rows.known_std[i] ** 2) * rows.y[i] ** 2
+        noise = (HYPER.noise**2 + rows.known_std[i] ** 2) * process.scale[i] ** 2
         assert surprise == pytest.approx((rows.y[i] - mean[0]) / math.sqrt(cov[0, 0] + noise))
 
 
@@ -348,6 +350,7 @@ def test_too_many_rows_and_layers_are_fitted_on_some_and_conditioned_on_all(
     rows = replace(some_rows(layers, 60, 6), counts=counts)
     rows = replace(rows, y=counts @ layers.features @ [1.0, 2.0, 0.5])
     monkeypatch.setattr(sums, "FIT_ROWS", 20)
+    assert len(set(sums._few(rows)[0])) == 20
     monkeypatch.setattr(sums, "FIT_LAYERS", 8)
     chosen, used = sums._few(rows)
     assert 1 < len(chosen) < 20
@@ -388,7 +391,7 @@ def test_fitted_hyper_parameters_maximise_likelihood_times_priors() -> None:
     layers = some_layers(6, 8)
     rows = some_rows(layers, 15, 8)
     process = fit(layers, rows)
-    likelihood = sums._Likelihood(layers, rows, process.beta)
+    likelihood = sums._Likelihood(layers, rows, process.beta, process.scale)
     priors = np.array([*sums.PRIORS, sums.LENGTH, sums.LENGTH])
 
     def density(theta: Array) -> float:

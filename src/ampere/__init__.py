@@ -14,10 +14,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 if TYPE_CHECKING:
-    from ampere.api import check, evaluate, measure, profile, tell
+    from ampere.api import after_steps, check, evaluate, measure, profile, tell
     from ampere.checking import Check
     from ampere.devices.device import Device, Settings
     from ampere.devices.local import LocalDevice
@@ -56,6 +56,7 @@ _HOMES = {
     "Settings": "ampere.devices.device",
     "Strategy": "ampere.profiling",
     "Widths": "ampere.layers",
+    "after_steps": "ampere.api",
     "check": "ampere.api",
     "evaluate": "ampere.api",
     "fit": "ampere.profiles",
@@ -89,6 +90,7 @@ __all__ = [
     "Settings",
     "Strategy",
     "Widths",
+    "after_steps",
     "check",
     "evaluate",
     "fit",

@@ -25,7 +25,9 @@ from ampere.layers import Layer
 from ampere.measurements import Measurement
 
 TILES = (0, 8, 16, 32)  # what a device may round widths up to; the data choose
-CONTRADICTS = 4.5  # standard deviations from what all other rows say
+SUSPECT = 3.0  # standard deviations from what all other rows say: worth a closer look
+CONTRADICTS = 4.5  # standard deviations from what a fit without it says: left out
+GROSS = math.log(20)  # the mean alone may be off by 6: what is further from it is a fault
 ENOUGH = 8  # rows, before one of them can be called wrong
 ROUGH = 0.1  # relative scatter above which the user is told
 NOTABLE = 0.03  # relative difference between a network and its layers that is worth telling
@@ -91,10 +93,8 @@ class AdditiveFit:
             return process.add(encoded, told)
 
         time = self.time
-        if time is not None:
-            # A time that nobody took teaches nothing, so it is as if it were entirely unsure.
-            known_time = math.isfinite(row.time_s_per_step)
-            time = added(time, row.time_s_per_step) if known_time else None
+        if time is not None and math.isfinite(row.time_s_per_step):
+            time = added(time, row.time_s_per_step)
         return replace(
             self,
             layers=layers,
@@ -147,17 +147,24 @@ def fit_additive(measurements: Sequence[Measurement]) -> AdditiveFit:
     rows = sorted(usable(measurements), key=_order)
     if not rows:
         raise DataError("there is no measurement to fit: every row failed, or there are none")
+    wrong = _gross_faults(rows)
+    rejected = [Rejection(rows[i], reason) for i, reason in wrong.items()]
+    rows = [row for i, row in enumerate(rows) if i not in wrong]
     tile = _choose_tile(rows)
-    rejected: list[Rejection] = []
-    for _ in range(3):  # a gross fault hides smaller ones
-        fit = _fit(rows, tile)
-        wrong = _contradictions(rows, fit.energy)
-        if not wrong or len(wrong) > max(1, len(rows) // 20):
+    fit = _fit(rows, tile)
+    for _ in range(3):  # one fault hides another
+        suspects = _suspects(fit.energy)
+        if not suspects:
+            break
+        # Judged by a fit without them: they would excuse themselves by much noise.
+        others = [row for i, row in enumerate(rows) if i not in suspects]
+        without = _fit(others, tile)
+        wrong = {i: reason for i in suspects if (reason := _contradiction(rows[i], without))}
+        if not wrong:
             break
         rejected += [Rejection(rows[i], reason) for i, reason in wrong.items()]
         rows = [row for i, row in enumerate(rows) if i not in wrong]
-    else:
-        fit = _fit(rows, tile)
+        fit = without if len(wrong) == len(suspects) else _fit(rows, tile)
     return replace(fit, rejected=tuple(rejected))
 
 
@@ -186,8 +193,11 @@ class RooflineFit(Layerwise):
 
 
 def fit_roofline(measurements: Sequence[Measurement]) -> RooflineFit:
-    """Joules and seconds per FLOP and byte of each operation, by least relative squares."""
-    fit = _fit(sorted(usable(measurements), key=_order), tile=0)
+    """Joules and seconds per FLOP and byte of each operation, by least relative errors."""
+    rows = sorted(usable(measurements), key=_order)
+    if not rows:
+        raise DataError("there is no measurement to fit: every row failed, or there are none")
+    fit = _fit(rows, tile=0)
     energy, time = fit.energy, fit.time
     said = energy.rows.counts @ sums.expand(energy.layers, energy.beta).sum(1)
     error = float(np.sqrt(np.square(said / energy.rows.y - 1).mean()))
@@ -200,7 +210,7 @@ def inflation(rows: int) -> float:
     Integrated over, it makes a Student distribution; this is the ratio of their 90 % intervals.
     """
     n = max(rows, 2)
-    # Cornish and Fisher's expansion of the 95 % quantile, good to 1 % from n = 3 on.
+    # Cornish and Fisher's expansion of the 95 % quantile, good to 1 % from n = 4 on.
     z = 1.6448536
     series = (z**2 + 1) / (4 * n) + (5 * z**4 + 16 * z**2 + 3) / (96 * n**2)
     return 1 + series
@@ -210,10 +220,12 @@ def _fit(rows: Sequence[Measurement], tile: int) -> AdditiveFit:
     layers, counts = distinct([(*row.layers, STEP) for row in rows])
     encoder = Encoder.of(layers, tile)
     energy = _process(rows, encoder, layers, counts, [row.energy_j_per_step for row in rows])
-    seconds = [row.time_s_per_step for row in rows]
+    timed = [i for i, row in enumerate(rows) if math.isfinite(row.time_s_per_step)]
     time = None
-    if all(map(math.isfinite, seconds)):
-        time = _process(rows, encoder, layers, counts, seconds)
+    if timed:
+        some = [rows[i] for i in timed]
+        seconds = [row.time_s_per_step for row in some]
+        time = _process(some, encoder, layers, counts[timed], seconds)
     return AdditiveFit(encoder, tuple(layers), energy, time, _bounds(layers))
 
 
@@ -248,18 +260,46 @@ def _evenly(n: int, count: int) -> list[int]:
     return sorted(np.random.default_rng(0).permutation(n)[:count].tolist())
 
 
-def _contradictions(rows: Sequence[Measurement], process: sums.SumProcess) -> dict[int, str]:
-    """Rows that all others contradict, and how."""
+def _gross_faults(rows: Sequence[Measurement]) -> dict[int, str]:
+    """Rows that are several times what their layers' features suggest: a meter wrapped around."""
     if len(rows) < ENOUGH:
         return {}
-    surprise = process.leave_one_out
-    missing = process.alpha / np.square(process.whitener).sum(0)  # of y, beyond what others say
-    found = {}
-    for i in map(int, np.flatnonzero(np.abs(surprise) > CONTRADICTS)):
-        said = rows[i].energy_j_per_step * (1 - missing[i])
-        ratio = f"{rows[i].energy_j_per_step / said:.2g} ×" if said > 0 else "far from"
-        found[i] = f"{rows[i]!r} is {ratio} what all other rows say"
-    return found
+    layers, counts = distinct([(*row.layers, STEP) for row in rows])
+    joules = np.array([row.energy_j_per_step for row in rows])
+    nothing = np.zeros(len(rows))
+    encoded = Encoder.of(layers).encode(layers)
+    beta = sums.fit_coefficients(encoded, sums.Rows(counts, joules, nothing, nothing))
+    said = counts @ sums.expand(encoded, beta).sum(1)
+    off = np.log(joules / said)
+    off -= np.median(off)
+    limit = max(GROSS, 6 * float(np.median(np.abs(off))) / 0.6745)
+    found = np.flatnonzero(np.abs(off) > limit)
+    if len(found) > len(rows) // 10 + 1:  # so many are no faults
+        return {}
+    return {
+        i: f"{rows[i]!r} is {math.exp(off[i]):.2g} × what its size suggests"
+        for i in map(int, found)
+    }
+
+
+def _suspects(process: sums.SumProcess) -> list[int]:
+    """The few rows, if any, that agree worst with all others."""
+    n = len(process.rows)
+    if n < ENOUGH:
+        return []
+    surprise = np.abs(process.leave_one_out)
+    worst = np.argsort(-surprise)[: n // 20 + 1]
+    return [int(i) for i in worst if surprise[i] > SUSPECT]
+
+
+def _contradiction(row: Measurement, fit: AdditiveFit) -> str | None:
+    """How a row contradicts a fit that does not know it; None if it does not."""
+    said = fit.predict(row.layers).total
+    beyond = row.energy_j_per_step - said.energy_j
+    if abs(beyond) <= CONTRADICTS * math.hypot(said.energy_j_std, row.error * said.energy_j):
+        return None
+    ratio = f"{row.energy_j_per_step / said.energy_j:.2g} ×" if said.energy_j > 0 else "far from"
+    return f"{row!r} is {ratio} what all other rows say"
 
 
 def _bounds(layers: Sequence[Layer]) -> dict[str, dict[str, tuple[int, int]]]:

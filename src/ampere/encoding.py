@@ -29,7 +29,11 @@ Key = tuple[object, ...]
 def key_of(layer: Layer) -> Key:
     """What makes two layers the same one; a name need not tell all of a kind's attributes."""
     attributes = layer.kind.attributes
-    return layer.kind.name, layer.widths, tuple((a, attributes[a]) for a in sorted(attributes))
+    return (
+        layer.kind.name,
+        layer.widths,
+        tuple((a, repr(attributes[a])) for a in sorted(attributes)),
+    )
 
 
 def depth_context(layers: Iterable[Layer]) -> float:

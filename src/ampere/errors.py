@@ -5,7 +5,8 @@ AmpereError                 anything below; the CLI prints it as one line and ex
 ├── MeterError              a meter that is absent, forbidden or talks nonsense
 ├── DeviceError             a device that cannot be reached or started
 ├── MeasurementFailed       one network crashed, hung or ran out of memory; profiling goes on
-├── DataError               rows or readings that cannot be true: NaN, zero or negative energy
+├── DataError               rows that cannot be read: missing fields, wrong types
+│   └── FaultyReading       numbers that cannot be true: zero or negative energy
 ├── JournalError            a profile file that is damaged, locked or from a newer version
 ├── FingerprintError        measurements of different devices are about to mix
 └── NotCovered              a question that the profile's measurements cannot answer
@@ -33,7 +34,11 @@ class MeasurementFailed(AmpereError):
 
 
 class DataError(AmpereError):
-    """Rows or readings cannot be true: NaN, zero or negative energy, missing fields."""
+    """Rows cannot be read: missing fields, wrong types, unknown names."""
+
+
+class FaultyReading(DataError):
+    """A meter's number cannot be true: zero, negative or infinite energy or time."""
 
 
 class JournalError(AmpereError):

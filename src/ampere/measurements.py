@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ampere import tables
-from ampere.errors import DataError
+from ampere.errors import DataError, FaultyReading
 from ampere.layers import Json, Layer
 from ampere.meters.meter import Provenance
 
@@ -130,7 +131,8 @@ class Measurement:
 def read_rows(path: str | os.PathLike[str]) -> list[Measurement]:
     """Read rows that any tool wrote, one JSON object a line; `-` is standard input.
 
-    A journal is welcome too: its header line is skipped.
+    A journal is welcome too: its header line is skipped. Rows with numbers that cannot be true are
+    left out with a warning; what is no row at all is an error.
     """
     piped = os.fspath(path) == "-"
     name = "standard input" if piped else os.fspath(path)
@@ -150,6 +152,8 @@ def read_rows(path: str | os.PathLike[str]) -> list[Measurement]:
                 measurements.append(Measurement.from_json(row))
             elif number > 1:
                 raise DataError("a second header: files of rows are joined without their headers")
+        except FaultyReading as error:  # meters wrap around and fall silent: not the user's fault
+            warnings.warn(f"{name} line {number} is left out: {error}", stacklevel=2)
         except DataError as error:
             raise DataError(f"{name} line {number}: {error}") from None
     return measurements
@@ -222,7 +226,7 @@ def _number(row: Mapping[str, Json], name: str, above: float | None = None) -> f
         number = math.inf
     if not math.isfinite(number) or number < 0.0 or (above is not None and number <= above):
         bound = "0 or more" if above is None else f"above {above:g}"
-        raise DataError(f"{name} must be finite and {bound}, not {number}")
+        raise FaultyReading(f"{name} must be finite and {bound}, not {number}")
     return number
 
 

@@ -31,12 +31,13 @@ class FeaturePolynomial:
 
     def at(self, widths: npt.ArrayLike) -> Array:
         """Features (m, 3) at widths (m, d), in the order of the names; they are whole numbers."""
-        x = np.asarray(widths, float).reshape(-1, len(self.names))
+        x = np.asarray(widths, float)
         return np.rint(_monomials(x / self.scale, self.powers) @ self.coefficients)
 
     def features(self, layer: Layer) -> Features:
         """The features of one layer of this kind."""
-        return Features(*map(float, self.at([[layer.widths[name] for name in self.names]])[0]))
+        widths = np.array([[layer.widths[name] for name in self.names]], float)
+        return Features(*map(float, self.at(widths.reshape(1, len(self.names)))[0]))
 
 
 def sample_sizes(widths: int) -> int:
@@ -52,7 +53,7 @@ def fit_features(layers: Sequence[Layer]) -> FeaturePolynomial | None:
     y = np.array([[_known(value) for value in vars(layer.features).values()] for layer in layers])
     if not np.isfinite(y).all():
         return None
-    scale = x.max(0)
+    scale = x.max(0, initial=1.0)
     for degree in DEGREES:
         powers = tuple(itertools.product(range(degree + 1), repeat=len(names)))
         design = _monomials(x / scale, powers)
@@ -60,7 +61,7 @@ def fit_features(layers: Sequence[Layer]) -> FeaturePolynomial | None:
             continue
         coefficients = np.linalg.lstsq(design, y, rcond=None)[0]
         found = FeaturePolynomial(names, powers, scale, coefficients)
-        if np.array_equal(found.at(x), np.rint(y)):
+        if np.allclose(found.at(x), y, rtol=1e-12, atol=0.5):  # beyond 2^53 nothing is exact
             return found
     return None
 

@@ -24,6 +24,7 @@ from ampere.fitting import usable
 from ampere.layers import Layer
 from ampere.measurements import Measurement
 from ampere.measuring import Effort
+from ampere.sums import Array
 
 START = 4  # networks that are measured before anything is known: the first in the list
 REFIT = 1.25  # hyper-parameters are fitted anew when there are so many times as many rows
@@ -72,7 +73,7 @@ class Prober:
         self._open = {_identity(probe.layers): probe for probe in self.probes}
         self._asked: set[object] = set()
         self._fit: AdditiveFit | None = None
-        self._fitted = 0
+        self._fitted = self._added = 0  # rows that the last full fit had, and that are in it now
 
     def ask(self, n: int = 1, affordable: float = float("inf")) -> list[Probe]:
         """Up to n networks to measure next; none if there is no time, or nothing left to ask."""
@@ -136,17 +137,19 @@ class Prober:
         rows = usable(self._rows)
         if len(rows) < 2:
             return None
-        if self._fit is None or len(rows) >= REFIT * self._fitted:
-            self._fit, self._fitted = fit_additive(rows), len(rows)
-            self._added = len(rows)
-        for row in rows[self._added :]:
+        fit = self._fit
+        if fit is not None and len(rows) < REFIT * self._fitted:
             try:
-                self._fit = self._fit.tell(row)
+                for row in rows[self._added :]:
+                    fit = fit.tell(row)
             except DataError:  # a kind that was not seen before
-                self._fit, self._fitted = fit_additive(rows), len(rows)
-                break
-        self._added = len(rows)
-        return self._fit
+                fit = None
+        elif len(rows) > self._added:
+            fit = None
+        if fit is None:
+            fit, self._fitted = fit_additive(rows), len(rows)
+        self._fit, self._added = fit, len(rows)
+        return fit
 
     def _best(self, fit: AdditiveFit, free: Sequence[Probe], n: int) -> list[Probe]:
         """The probes that lower the relative variance of what is asked about most, per second."""
@@ -172,9 +175,7 @@ class Prober:
         return 0.2 + self.effort.warmup_s + rounds * max(self.effort.burst_s, step)
 
 
-def _networks(
-    fit: AdditiveFit, networks: Iterable[Sequence[Layer]]
-) -> tuple[np.ndarray[tuple[int, ...], np.dtype[np.float64]], ...]:
+def _networks(fit: AdditiveFit, networks: Iterable[Sequence[Layer]]) -> tuple[Array, Array]:
     """Means and covariance of the joules of networks."""
     whole = [(*layers, STEP) for layers in networks]
     found, counts = distinct(whole)

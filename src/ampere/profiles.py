@@ -19,7 +19,7 @@ from ampere.adding import AdditiveFit, fit_additive
 from ampere.devices.fingerprint import Fingerprint
 from ampere.errors import DataError
 from ampere.estimating import Estimate, estimate
-from ampere.fitting import usable
+from ampere.fitting import Rejection, usable
 from ampere.journal import Header, Journal, read_journal
 from ampere.layers import Layer, Role
 from ampere.measurements import Measurement
@@ -89,6 +89,11 @@ class Profile:
         if self.method == "paper":
             return fit_paper(self.measurements, self.kernel)
         return fit_additive(self.measurements)
+
+    @property
+    def rejected(self) -> tuple[Rejection, ...]:
+        """Rows that the fit leaves out because all others contradict them."""
+        return self.fit.rejected if isinstance(self.fit, AdditiveFit) else ()
 
     def tell(self, measurement: Measurement) -> Profile:
         """The profile with one more measurement: all layers in it are known better.

@@ -6,18 +6,21 @@ in the layers' features, so that a small layer and a large one deviate alike:
 
     cost of a layer      = m · (1 + u),               m = features · beta,      u ~ N(0, K)
     total of a network   = sum of costs + g(context) · sum of m,                g ~ random walk
-    cov(totals)          = W K W' + P P' + G + noise,                           relative to y
+    cov(totals)          = W K W' + P P' + G + noise,                           relative to scale
 
 K has three parts: layers of one operation deviate alike, layers of one kind alike once more, and
 what is left is rough: it belongs to a layer at its widths and says nothing of its neighbours. P is
 the coefficients' own uncertainty, each by `COEFFICIENT` of its value. G is that of the context: it
 costs nothing at context 0, is learned where networks of that context were measured, and is the more
-open the further a network is from them.
+open the further a network is from them. Rows are relative to the middle between what was measured
+and what the mean says: relative to what was measured, one reading that is far too low would
+outweigh all the others.
 
     symbol        meaning                                                         shape
     n, L, d       networks measured, distinct layers, coordinates
     o, f, p       operations, features, p = (o + 1) f
     y             measured totals, in any unit                                    (n,)
+    scale         the middle between y and the mean's totals                      (n,)
     counts        how many of each layer a network has                            (n, L)
     known_std     relative error of each total, as its repeats show it            (n,)
     context       what rows differ in besides their layers (log of the depth)     (n,)
@@ -27,11 +30,11 @@ open the further a network is from them.
     x             coordinates of a layer: log2 of widths, attributes              (L, d)
     op, kind      numbers; −1 for an operation or kind that was never measured    (L,)
     parts         features times beta, in the columns of the operation            (L, p)
-    W             counts times m, relative to y                                   (n, L)
-    P             counts times parts, relative to y                               (n, p)
-    M             prior mean of each network, relative to y                       (n,)
+    W             counts times m, relative to scale                               (n, L)
+    P             counts times parts, relative to scale                           (n, p)
+    M             prior mean of each network, relative to scale                   (n,)
     whitener      inverse of the Cholesky factor of cov(totals)                   (n, n)
-    alpha         cov(totals)⁻¹ (1 − prior mean of the totals / y)                (n,)
+    alpha         cov(totals)⁻¹ (y / scale − M)                                   (n,)
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ Ints = npt.NDArray[np.integer]
 COEFFICIENT = 1.0  # prior standard deviation of a coefficient, relative to its value
 # Hyper-parameters are fitted on so many rows and layers at most; conditioned on are all.
 FIT_ROWS, FIT_LAYERS = 200, 500
+ROUNDS, SMALL = 12, 0.4  # of reweighting; squares up to here, absolute errors beyond
 BLOCK = 400  # layers whose covariances with all others are held at once
 
 # Log-normal priors: median, standard deviation of the logarithm, bounds.
@@ -124,13 +128,14 @@ class SumProcess:
     beta: Array
     layers: Layers
     rows: Rows
+    scale: Array
     whitener: Array
     alpha: Array
     log_density: float = 0.0  # of the rows and hyper-parameters that were fitted
 
     @cached_property
     def _terms(self) -> tuple[Array, Array, Array]:
-        return _terms(self.layers, self.rows, self.beta)
+        return _terms(self.layers, self.rows, self.beta, self.scale)
 
     @cached_property
     def _whitened(self) -> Array:
@@ -195,9 +200,10 @@ class SumProcess:
 
         Hyper-parameters and coefficients stay, the factor grows by a line.
         """
-        relative = row.counts / row.y[:, None]
-        _, var = self.predict(layers, relative, row.context)
         after = self.posterior(layers)
+        scale = (row.y + row.counts @ after.m) / 2
+        relative = row.counts / scale[:, None]
+        _, var = self.predict(layers, relative, row.context)
         walk = self.walk(row.context)[0] * (relative @ after.m)[0]
         cross = after.cross @ relative[0] + self.whitener @ walk
         noise = self.hyper.noise**2 + row.known_std[0] ** 2
@@ -214,9 +220,12 @@ class SumProcess:
             np.append(self.rows.known_std, row.known_std),
             np.append(self.rows.context, row.context),
         )
-        residual = np.append(1 - self._terms[2], 1 - relative @ after.m)
+        scales = np.append(self.scale, scale)
+        residual = rows.y / scales - np.append(self._terms[2], relative @ after.m)
         alpha = whitener.T @ (whitener @ residual)
-        return SumProcess(self.hyper, self.beta, layers, rows, whitener, alpha, self.log_density)
+        return SumProcess(
+            self.hyper, self.beta, layers, rows, scales, whitener, alpha, self.log_density
+        )
 
 
 def expand(layers: Layers, beta: Array) -> Array:
@@ -242,10 +251,11 @@ def covariance(a: Layers, b: Layers, hyper: Hyper) -> Array:
 def fit(layers: Layers, rows: Rows, hyper: Hyper | None = None) -> SumProcess:
     """Coefficients, hyper-parameters unless they are given, and conditioning on all rows."""
     beta = fit_coefficients(layers, rows)
+    scale = (rows.y + rows.counts @ expand(layers, beta).sum(1)) / 2
     density = 0.0
     if hyper is None:
-        hyper, density = _maximise(layers, rows, beta)
-    w, p, size = _terms(layers, rows, beta)
+        hyper, density = _maximise(layers, rows, beta, scale)
+    w, p, size = _terms(layers, rows, beta, scale)
     total = COEFFICIENT**2 * p @ p.T
     total += _walk(rows.context, rows.context, hyper) * np.outer(size, size)
     for start in range(0, len(layers), BLOCK):
@@ -253,48 +263,55 @@ def fit(layers: Layers, rows: Rows, hyper: Hyper | None = None) -> SumProcess:
         total += w[:, chosen] @ (covariance(layers[chosen], layers, hyper) @ w.T)
     total[np.diag_indices_from(total)] += hyper.noise**2 + np.square(rows.known_std)
     whitener = np.linalg.inv(np.linalg.cholesky(total))
-    alpha = whitener.T @ (whitener @ (1 - size))
-    return SumProcess(hyper, beta, layers, rows, whitener, alpha, density)
+    alpha = whitener.T @ (whitener @ (rows.y / scale - size))
+    return SumProcess(hyper, beta, layers, rows, scale, whitener, alpha, density)
 
 
 def fit_coefficients(layers: Layers, rows: Rows) -> Array:
-    """Coefficients of least relative squares, none below 0: a row for each operation.
+    """Coefficients of least relative errors, none below 0: a row for each operation.
 
     They lean on those that all operations share (the last row) where an operation's own rows leave
     them open. None is exactly 0, since deviations are relative to it.
     """
-    from scipy.optimize import nnls  # predicting does without scipy
-
     operations, width = int(layers.op.max()) + 1, layers.features.shape[1]
-    shared = _shared_coefficients(rows.counts @ layers.features / rows.y[:, None])
+    summed = rows.counts @ layers.features
+    used = summed.any(0)
+    size = np.zeros(width)
+    size[used] = [np.median((column / rows.y)[column > 0]) for column in summed.T[used]]
+    shared = np.zeros(width)
+    equal = 1 / max(int(used.sum()), 1)  # the pull, weak, is towards equal shares
+    share = _least_relative(summed[:, used] / size[used], rows.y, equal, 0.03)
+    shared[used] = np.maximum(share, 0.02 * equal) / size[used]
     start = np.tile(shared, (operations + 1, 1))
-    design = rows.counts @ expand(layers, start) / rows.y[:, None]
-    pull = 0.15 * np.eye(design.shape[1])  # as if totals were known to 15 %, and shares to 100 %
-    ones = np.append(np.ones(len(rows)), np.full(len(pull), 0.15))
-    share, _ = nnls(np.vstack([design, pull]), ones)
+    share = _least_relative(rows.counts @ expand(layers, start), rows.y, 1.0, 0.15)
     return np.asarray(start * np.maximum(share, 0.01).reshape(operations + 1, width))
 
 
-def _shared_coefficients(design: Array) -> Array:
-    """Coefficients as if there were one operation; columns that are 0 throughout get 0."""
-    from scipy.optimize import nnls
+def _least_relative(design: Array, y: Array, target: float, pull: float) -> Array:
+    """Shares >= 0 of the columns that make the least relative errors, pulled to a target.
 
-    size = design.mean(0)
-    used = size > 0
-    scaled = design[:, used] / size[used]
-    equal = 1 / max(int(used.sum()), 1)  # the pull, weak, is towards equal shares
-    pull = 0.03 * np.eye(scaled.shape[1])
-    ones = np.append(np.ones(len(design)), np.full(len(pull), 0.03 * equal))
-    share, _ = nnls(np.vstack([scaled, pull]), ones)
-    shared = np.zeros(len(size))
-    shared[used] = np.maximum(share, 0.02 * equal) / size[used]
-    return shared
+    Large errors count by their size, not their square (Huber), so that a few readings that are far
+    off do not pull the rest; and relative to the middle between both sides, so that those that are
+    too low do not weigh more than those that are too high.
+    """
+    from scipy.optimize import nnls  # predicting does without scipy
+
+    p = design.shape[1]
+    said = design.sum(1) * target
+    for _ in range(ROUNDS):
+        scale = (y + said) / 2
+        weight = 1 / np.sqrt(np.maximum(np.abs(y - said) / scale, SMALL))
+        pulls = pull * float(np.median(weight))
+        system = np.vstack([design * (weight / scale)[:, None], pulls * np.eye(p)])
+        share, _ = nnls(system, np.append(y * weight / scale, np.full(p, pulls * target)))
+        said = design @ share
+    return np.asarray(share)
 
 
-def _terms(layers: Layers, rows: Rows, beta: Array) -> tuple[Array, Array, Array]:
+def _terms(layers: Layers, rows: Rows, beta: Array, scale: Array) -> tuple[Array, Array, Array]:
     """W, P and M."""
     parts = expand(layers, beta)
-    relative = rows.counts / rows.y[:, None]
+    relative = rows.counts / scale[:, None]
     w = relative * parts.sum(1)
     return w, relative @ parts, w.sum(1)
 
@@ -324,12 +341,12 @@ def _few(rows: Rows) -> tuple[Ints, Ints]:
 class _Likelihood:
     """Marginal likelihood of some rows, and its gradient, as a function of log hyper-parameters."""
 
-    def __init__(self, layers: Layers, rows: Rows, beta: Array) -> None:
-        self.w, p, size = _terms(layers, rows, beta)
+    def __init__(self, layers: Layers, rows: Rows, beta: Array, scale: Array) -> None:
+        self.w, p, size = _terms(layers, rows, beta, scale)
         self.linear = COEFFICIENT**2 * p @ p.T
         self.context = np.minimum(rows.context[:, None], rows.context) * np.outer(size, size)
         self.known_var = np.square(rows.known_std)
-        self.residual = 1 - size
+        self.residual = rows.y / scale - size
         self.same_op, self.same_kind, _ = _alike(layers, layers)
         self.varying = np.flatnonzero(np.ptp(layers.x, axis=0) > 0)
         x = layers.x[:, self.varying].T
@@ -362,13 +379,14 @@ class _Likelihood:
         return float(value), np.append(scales, lengths)
 
 
-def _maximise(layers: Layers, rows: Rows, beta: Array) -> tuple[Hyper, float]:
+def _maximise(layers: Layers, rows: Rows, beta: Array, scale: Array) -> tuple[Hyper, float]:
     """The hyper-parameters of largest posterior density, and its logarithm."""
     from scipy.optimize import minimize
 
     chosen, used = _few(rows)
     few = rows[chosen]
-    likelihood = _Likelihood(layers[used], replace(few, counts=few.counts[:, used]), beta)
+    few = replace(few, counts=few.counts[:, used])
+    likelihood = _Likelihood(layers[used], few, beta, scale[chosen])
     priors = np.array([*PRIORS, *[LENGTH] * len(likelihood.varying)])
     median, spread, bounds = np.log(priors[:, 0]), priors[:, 1], np.log(priors[:, 2:])
 

@@ -228,41 +228,39 @@ class _Grid:
 
     def _count(self, place: _Place, count: Count) -> Array:
         """FLOPs and bytes at every entry, (entries, 3)."""
-        if math.prod(self.shape(place.axes)) > LARGEST:
-            raise DataError(f"{place.layer.name} has too many sizes for a table")
-        widths = self.widths(place)
-        names = list(widths)
-        entries = np.column_stack([widths[n] for n in names]) if names else np.zeros((1, 0), int)
         if not place.axes:
             return _features([count(place.layer)])
-        per_axis = sample_sizes(len(names))
-        levels = [
-            np.unique(np.linspace(1, self.sizes[axis] - 1, per_axis).round().astype(int))
-            for axis in place.axes
+        shape = self.shape(place.axes)
+        if math.prod(shape) > LARGEST:
+            raise DataError(f"{place.layer.name} has too many sizes for a table")
+        tops = [size - 1 for size in shape]
+        several = [
+            np.unique(np.linspace(1, top, sample_sizes(len(shape))).round().astype(int))
+            for top in tops
         ]
-        samples = []
-        for chosen in itertools.product(*levels):
-            at = dict(zip(place.axes, chosen, strict=True))
-            sizes = {
-                name: int(self._size(*place.follows[name], at)) if name in place.follows else width
-                for name, width in place.layer.widths.items()
-            }
-            samples.append(count(replace(place.layer, widths=Widths(sizes))))
+        samples = [self._at(place, levels, count) for levels in itertools.product(*several)]
         polynomial = fit_features(samples)
         if polynomial is not None:
-            order = [names.index(name) for name in polynomial.names]
-            return polynomial.at(entries[:, order])
-        found, inverse = np.unique(entries, axis=0, return_inverse=True)
-        if len(found) > FEW:
+            return polynomial.at(np.column_stack([levels for _, levels in self.levels(place.axes)]))
+        if math.prod(tops) > FEW:
             raise DataError(
                 f"the FLOPs of {place.layer.name} follow no polynomial of its widths: estimate its"
                 " candidates one by one"
             )
-        counted = [
-            count(replace(place.layer, widths=Widths(dict(zip(names, map(int, row), strict=True)))))
-            for row in found
-        ]
-        return np.asarray(_features(counted)[inverse.ravel()])
+        every = itertools.product(*(range(size) for size in shape))
+        counted = [self._at(place, [max(level, 1) for level in levels], count) for levels in every]
+        return _features(counted)
+
+    def _at(self, place: _Place, levels: Sequence[int], count: Count) -> Layer:
+        """A counted layer, with the levels in place of its widths: tied widths add nothing."""
+        at = dict(zip(place.axes, np.asarray(levels), strict=True))
+        sizes = {
+            name: int(self._size(*place.follows[name], at)) if name in place.follows else width
+            for name, width in place.layer.widths.items()
+        }
+        counted = count(replace(place.layer, widths=Widths(sizes)))
+        named = {f"{axis:03}": int(level) for axis, level in at.items()}
+        return replace(counted, widths=Widths(named))
 
 
 class _Sums:

@@ -1,0 +1,119 @@
+"""How fast candidates are estimated, and how fits grow with the number of measurements.
+
+    python benchmarks/search.py               # about 3 minutes; one core
+
+Candidates: a 5-layer family (zoo:cnn5) from the tables of a profile that is kept in
+benchmarks/results, widths drawn at random, medians of seven. Fits: random members of that family,
+whose joules are what the profile says of them with 3 % of noise on top; energy and time together.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import json
+import math
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+from machine import RESULTS, machine_line, write_section
+
+import ampere
+from ampere.adding import fit_additive
+from ampere.measurements import Measurement
+from ampere.tabulating import FamilyTables
+
+PROFILE = RESULTS / "additive_cnn5_seed0.ampere"
+SIZES = (20, 50, 100, 200, 500, 1000, 2000)
+
+
+def median_s(work: Callable[[], object], repeats: int = 7) -> float:
+    """The median of some runs, after one that warms up."""
+    work()
+    spent = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        spent.append(time.perf_counter() - start)
+    return statistics.median(spent)
+
+
+def draw(tables: FamilyTables, n: int, seed: int = 0) -> npt.NDArray[np.int64]:
+    """Random candidates."""
+    rng = np.random.default_rng(seed)
+    columns = [
+        step * rng.integers(1, largest // step + 1, n)
+        for step, largest in zip(tables.steps, tables.largest, strict=True)
+    ]
+    return np.column_stack(columns)
+
+
+def rows_of(tables: FamilyTables, n: int) -> list[Measurement]:
+    """Members as if they had been measured."""
+    rng = np.random.default_rng(1)
+    widths = draw(tables, n, 1)
+    joules, seconds = tables.estimate_many(widths), tables.seconds(widths)
+    noise = np.exp(0.03 * rng.standard_normal(n))
+    return [
+        Measurement(tables.layers_at(row), float(j * e), float(s * e))
+        for row, j, s, e in zip(widths, joules, seconds, noise, strict=True)
+    ]
+
+
+def main() -> None:
+    """Run all, print the tables and keep them."""
+    start = time.perf_counter()
+    profile = ampere.Profile.load(PROFILE)
+    tables = profile.tabulate("zoo:cnn5")
+    million = draw(tables, 1_000_000)
+    tables.estimate_many(million[:1])
+    building = time.perf_counter() - start
+    few = million[:100_000]
+    candidates = {
+        "joules": len(million) / median_s(lambda: tables.estimate_many(million)),
+        "seconds": len(million) / median_s(lambda: tables.seconds(million)),
+        "joules and standard deviation": len(few)
+        / median_s(lambda: (tables.estimate_many(few), tables.std(few))),
+        "gradient of joules": len(few) / median_s(lambda: tables.energy_gradient(few)),
+        "one by one (`estimate`)": 20
+        / median_s(lambda: [profile.estimate(tables.layers_at(row)) for row in million[:20]]),
+    }
+    rows = rows_of(tables, max(SIZES))
+    fits = []
+    for n in SIZES:
+        spent = median_s(lambda n=n: fit_additive(rows[:n]), 3 if n <= 200 else 1)  # type: ignore[misc]
+        fit = fit_additive(rows[:n])
+        extra = replace(rows[0], energy_j_per_step=rows[0].energy_j_per_step * 1.01)
+        telling = median_s(lambda fit=fit, extra=extra: fit.tell(extra), 3)  # type: ignore[misc]
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        fits.append((n, len(fit.layers), spent, telling, memory))
+        sys.stderr.write(f"{n} measurements: {spent:.2f} s\n")
+    growth = math.log(fits[-1][2] / fits[3][2]) / math.log(fits[-1][0] / fits[3][0])
+    text = [f"Machine: {machine_line({'threads': '1'})}", ""]
+    text += [f"Tables of {', '.join(tables.names)}: fitted and built in {building:.1f} s.", ""]
+    text += ["| what | candidates a second |", "|---|---|"]
+    text += [f"| {name} | {_short(speed)} |" for name, speed in candidates.items()]
+    text += ["", "| measurements | layers | fit (s) | one more (s) | memory so far (MiB) |"]
+    text += ["|---|---|---|---|---|"]
+    text += [f"| {n} | {k} | {s:.2f} | {t:.3f} | {m:.0f} |" for n, k, s, t, m in fits]
+    text += ["", f"From 200 to 2000 measurements the time of a fit grows as n^{growth:.1f}."]
+    print("\n".join(text))
+    write_section("search", "\n".join(text))
+    kept = {"candidates_per_s": candidates, "fits": fits, "building_s": building}
+    (RESULTS / "search.json").write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def _short(speed: float) -> str:
+    return f"{speed / 1e6:.2f} million" if speed >= 1e5 else f"{speed:.0f}"
+
+
+if __name__ == "__main__":
+    main()
