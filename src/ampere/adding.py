@@ -197,11 +197,23 @@ def fit_roofline(measurements: Sequence[Measurement]) -> RooflineFit:
     rows = sorted(usable(measurements), key=_order)
     if not rows:
         raise DataError("there is no measurement to fit: every row failed, or there are none")
-    fit = _fit(rows, tile=0)
-    energy, time = fit.energy, fit.time
-    said = energy.rows.counts @ sums.expand(energy.layers, energy.beta).sum(1)
-    error = float(np.sqrt(np.square(said / energy.rows.y - 1).mean()))
-    return RooflineFit(fit.encoder, energy.beta, None if time is None else time.beta, error)
+    layers, counts = distinct([(*row.layers, STEP) for row in rows])
+    encoder = Encoder.of(layers)
+    encoded = encoder.encode(layers)
+
+    def coefficients(values: Sequence[float]) -> sums.Array | None:
+        y, nothing = np.array(values), np.zeros(len(values))
+        known = np.isfinite(y)
+        if not known.any():
+            return None
+        return sums.fit_coefficients(encoded, sums.Rows(counts, y, nothing, nothing)[known])
+
+    joules = [row.energy_j_per_step for row in rows]
+    energy = coefficients(joules)
+    assert energy is not None  # joules are never missing
+    said = counts @ sums.expand(encoded, energy).sum(1)
+    error = float(np.sqrt(np.square(said / joules - 1).mean()))
+    return RooflineFit(encoder, energy, coefficients([row.time_s_per_step for row in rows]), error)
 
 
 def inflation(rows: int) -> float:

@@ -94,7 +94,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def __getitem__(self, chosen: Ints | slice) -> Rows:
+    def __getitem__(self, chosen: Ints | slice | npt.NDArray[np.bool_]) -> Rows:
         return Rows(*(values[chosen] for values in vars(self).values()))
 
 
