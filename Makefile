@@ -38,8 +38,10 @@ benchmarks: setup  ## the figures in docs/results.md; takes three hours, leave t
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/fidelity.py
 	$(BIN)/python benchmarks/accuracy.py --again
+	$(BIN)/python benchmarks/own_models.py --again --method paper
 	$(BIN)/python benchmarks/own_models.py --again
 	$(BIN)/python benchmarks/additive.py --again
+	$(BIN)/python benchmarks/single_layers.py
 	$(BIN)/python benchmarks/drift.py
 	$(BIN)/python benchmarks/search.py
 

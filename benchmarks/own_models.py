@@ -1,9 +1,11 @@
 """Models that are not in the zoo, from end to end: read, profile one, estimate others, meter them.
 
-    python benchmarks/own_models.py                    # about 35 minutes on 2 cores
+    python benchmarks/own_models.py                    # about 15 minutes on 2 cores
+    python benchmarks/own_models.py --method paper     # about 35 minutes
     python benchmarks/own_models.py vit_tiny --models 5 --folder /tmp/trial
 
-For each family of benchmarks/models.py one member is profiled, the largest, as accuracy.py does it.
+For each family of benchmarks/models.py one member is profiled, the largest, as accuracy.py does it,
+or with the additive method: then networks of its depth, at widths up to its own, are measured.
 The others are real models, not the profiled one's layers at other widths: the factory builds them
 with other arguments, widths and depths, and each is read anew. Then two ways of fine-tuning: what a
 frozen body saves, as estimated and as metered side by side.
@@ -33,6 +35,7 @@ from accuracy import show
 from machine import RESULTS, machine_line, write_section
 
 import ampere
+from ampere.adding import fit_roofline
 from ampere.baselines import fit_flops, fit_flops_affine
 from ampere.devices.device import Device, ModelSpec, Workload
 from ampere.evaluating import Evaluation, compare
@@ -40,10 +43,9 @@ from ampere.families import Member
 from ampere.fitting import usable
 from ampere.measuring import measure
 from ampere.profiling import open_journal, reference_of
-from ampere.subtracting import fit_paper
 
 MODELS = os.path.relpath(Path(__file__).with_name("models.py"))
-METHODS = ("paper", "flops", "flops_affine", "extrapolation", "repeat")
+METHODS = ("additive", "paper", "roofline", "flops", "flops_affine", "extrapolation", "repeat")
 STEPS = 10  # for the extrapolation
 PAIRS = 5  # members of each way of fine-tuning
 
@@ -113,9 +115,32 @@ FAMILIES = {
 TUNED = (("vit_tiny", "head"), ("mobilenet", "head"), ("vit_tiny", "lora"), ("gpt", "lora"))
 
 
-def profile(spec: str, path: Path, device: Device, max_points: int) -> ampere.Profile:
-    strategy = ampere.Strategy("paper", max_points=max_points)
-    return ampere.profile(spec, path=path, device=device, strategy=strategy, watch=show)
+@dataclass(frozen=True)
+class Way:
+    """How profiles are made, and where they are kept."""
+
+    method: str
+    folder: Path
+    measurements: int
+    max_points: int
+
+    def path(self, name: str) -> Path:
+        """The journal of a family."""
+        stem = "own" if self.method == "paper" else f"own_{self.method}"
+        return self.folder / f"{stem}_{name}.ampere"
+
+    @property
+    def kept(self) -> Path:
+        """The results of all families."""
+        return self.folder / ("own_models.json" if self.method == "paper" else "own_additive.json")
+
+    def profile(self, spec: str, path: Path, device: Device) -> ampere.Profile:
+        """Profile one model; what the journal has already does not count."""
+        known = len(usable(ampere.Profile.load(path).measurements)) if path.exists() else 0
+        strategy = ampere.Strategy(
+            self.method, known + self.measurements, max_points=self.max_points
+        )
+        return ampere.profile(spec, path=path, device=device, strategy=strategy, watch=show)
 
 
 def on_machine(device: Device) -> str:
@@ -123,29 +148,30 @@ def on_machine(device: Device) -> str:
     return machine_line({key: identity[key] for key in ("threads", "framework")})
 
 
-def run(family: Family, folder: Path, device: Device, models: int, max_points: int) -> Row:
-    path = folder / f"own_{family.name}.ampere"
+def run(family: Family, way: Way, device: Device, models: int) -> Row:
+    path = way.path(family.name)
     start = time.monotonic()
-    profile(family.spec(family.profiled), path, device, max_points)
+    way.profile(family.spec(family.profiled), path, device)
     spent = time.monotonic() - start
-    found = evaluate(family, path, device, models)
+    found = evaluate(family, path, device, models, way.method)
     kinds = {layer.kind.name for layer in family.member(family.profiled).layers}
-    every = fit_paper(ampere.Profile.load(path).measurements).processes
+    rows = usable(ampere.Profile.load(path).measurements)
+    every = {layer.kind.name for row in rows for layer in row.layers}
     sys.stderr.write("\n")
     return found.to_json() | {
         "profiled": family.text(family.profiled),
         "kinds": len(kinds),
-        "stand_ins": len(set(every) - kinds),
+        "stand_ins": len(every - kinds),
         "wall_s": spent,
         "machine": on_machine(device),
     }
 
 
-def evaluate(family: Family, path: Path, device: Device, models: int) -> Evaluation:
+def evaluate(family: Family, path: Path, device: Device, models: int, method: str) -> Evaluation:
     """As `ampere.evaluate`, for members that their own code builds."""
     journal, _ = open_journal(path, device)
     with journal:
-        known = ampere.Profile(tuple(journal.measurements), journal.header)
+        known = ampere.Profile(tuple(journal.measurements), journal.header, method)
         covered, failed = [], []
         for member in map(family.member, family.draw(models)):
             missing = ", ".join(layer.name for layer in known.estimate(member.layers).uncovered)
@@ -153,18 +179,18 @@ def evaluate(family: Family, path: Path, device: Device, models: int) -> Evaluat
                 failed.append(f"{member.name}: the profile does not cover {missing}")
             else:
                 covered.append(member)
-        others = [fit_flops(known.measurements), fit_flops_affine(known.measurements)]
+        others = [fit(known.measurements) for fit in (fit_roofline, fit_flops, fit_flops_affine)]
         found = compare(covered, known, others, journal, device, steps=STEPS, watch=show)
     return replace(found, failed=(*failed, *found.failed))
 
 
-def run_tuned(family: Family, tune: str, folder: Path, device: Device, max_points: int) -> Row:
+def run_tuned(family: Family, tune: str, way: Way, device: Device) -> Row:
     """Add the frozen kinds to a copy of the family's profile, then compare frozen with full."""
-    path = folder / f"own_{family.name}_{tune}.ampere"
+    path = way.path(f"{family.name}_{tune}")
     if not path.exists():
-        shutil.copy(folder / f"own_{family.name}.ampere", path)
-    before = ampere.Profile.load(folder / f"own_{family.name}.ampere")
-    known = profile(family.spec({**family.profiled, "tune": tune}), path, device, max_points)
+        shutil.copy(way.path(family.name), path)
+    before = ampere.Profile.load(way.path(family.name))
+    known = way.profile(family.spec({**family.profiled, "tune": tune}), path, device)
     nominal = reference_of(known.header, device)
     pairs, failed = [], []
     for arguments in family.draw(PAIRS):
@@ -207,20 +233,21 @@ def table(rows: Mapping[str, Row], tuned: Mapping[str, Row]) -> str:
         return "–" if value is None else f"{value:.1f}"
 
     machines = {row["machine"] for row in (*rows.values(), *tuned.values())}
+    methods = [m for m in METHODS if any(m in row["mape"] for row in rows.values())]
     text = ["Machine: " + " ".join(sorted(machines)), ""]
     text += [
         "MAPE in percent over unseen members, other widths and depths, built by their own code;",
         "`repeat` is the floor: the error of metering the same model a second time.",
         "",
         "| profiled | members | kinds + stand-ins | "
-        + " | ".join(METHODS)
+        + " | ".join(methods)
         + " | coverage of 90 % interval | measurements | seconds |",
-        "|---" * (len(METHODS) + 6) + "|",
+        "|---" * (len(methods) + 6) + "|",
     ]
     for row in rows.values():
         cells = [f"`{row['profiled']}`", str(len(row["models"]))]
         cells.append(f"{row['kinds']} + {row['stand_ins']}")
-        cells += [number(row["mape"].get(method)) for method in METHODS]
+        cells += [number(row["mape"].get(method)) for method in methods]
         cells += [
             f"{row['coverage_90']:.0%}",
             str(row["measurements"]),
@@ -260,13 +287,16 @@ def main() -> None:
     parser.add_argument("families", nargs="*", default=list(FAMILIES))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--models", type=int, default=20)
-    parser.add_argument("--max-points", type=int, default=14)
+    parser.add_argument("--method", choices=("additive", "paper"), default="additive")
+    parser.add_argument("--measurements", type=int, default=24, help="with additive")
+    parser.add_argument("--max-points", type=int, default=14, help="with paper")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--folder", type=Path, default=RESULTS)
     options = parser.parse_args()
     folder: Path = options.folder
     folder.mkdir(exist_ok=True)
-    kept = folder / "own_models.json"
+    way = Way(options.method, folder, options.measurements, options.max_points)
+    kept = way.kept
     done: dict[str, dict[str, Row]] = {"models": {}, "tuned": {}}
     if kept.exists():
         done = json.loads(kept.read_text())
@@ -275,22 +305,22 @@ def main() -> None:
         for name in [*options.families, *(f"{name}_{tune}" for name, tune in tuned)]:
             done["models"].pop(name, None)
             done["tuned"].pop(name, None)
-            (folder / f"own_{name}.ampere").unlink(missing_ok=True)
+            way.path(name).unlink(missing_ok=True)
     with ampere.LocalDevice(ampere.Settings(threads=options.threads)) as device:
         for name in options.families:
             if name not in done["models"]:
-                row = run(FAMILIES[name], folder, device, options.models, options.max_points)
+                row = run(FAMILIES[name], way, device, options.models)
                 done["models"][name] = row
                 kept.write_text(json.dumps(done, indent=1) + "\n")
         for name, tune in tuned:
             if f"{name}_{tune}" not in done["tuned"]:
-                row = run_tuned(FAMILIES[name], tune, folder, device, options.max_points)
+                row = run_tuned(FAMILIES[name], tune, way, device)
                 done["tuned"][f"{name}_{tune}"] = row
                 kept.write_text(json.dumps(done, indent=1) + "\n")
     text = table(done["models"], done["tuned"])
     print(text)
     if folder == RESULTS:
-        write_section("own models", text)
+        write_section("own models" if way.method == "paper" else "own models additive", text)
 
 
 if __name__ == "__main__":
