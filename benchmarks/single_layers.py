@@ -4,9 +4,8 @@
 
 A Transformer or ResNet with more blocks, and the same one with fewer, are metered side by side: the
 difference is what the blocks cost inside a network. A profile that was fitted to whole networks and
-a few variants, at random widths, has not seen these blocks; its lines for them, with their interval,
-are what is checked. The interval of the difference has the noise of both
-measurements in it.
+a few variants, at random widths, has not seen these blocks; its lines for them are checked, with
+their interval. The interval of the difference has the noise of both measurements in it.
 """
 
 from __future__ import annotations

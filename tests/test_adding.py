@@ -473,7 +473,7 @@ def test_widths_of_a_told_row_are_not_extrapolated_any_more(fit: AdditiveFit) ->
 
 
 def test_a_told_row_without_time_teaches_joules(fit: AdditiveFit) -> None:
-    row = replace(measured(network(17, 33, 21), 1.3), time_s_per_step=math.nan)
+    row = replace(measured(network(17, 33, 21), 1.03), time_s_per_step=math.nan)
     before, after = fit.predict(row.layers).total, fit.tell(row).predict(row.layers).total
     assert after.energy_j > before.energy_j
 
@@ -643,3 +643,14 @@ def test_inflation_falls_to_one() -> None:
     assert values == sorted(values, reverse=True)
     assert values[0] == values[1]
     assert values[-1] == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_row_that_nobody_expects_is_judged_by_a_fit_of_all(fit: AdditiveFit) -> None:
+    wrong = scaled(measured(network(30, 31, 32)), 0.01)
+    with pytest.raises(DataError, match="fit all rows anew"):
+        fit.tell(wrong)
+    profile = profiles.fit(ROWS)
+    before = profile.estimate(OTHERS[0]).energy_j
+    told = profile.tell(wrong)
+    assert [rejection.row for rejection in told.rejected] == [wrong]
+    assert told.estimate(OTHERS[0]).energy_j == pytest.approx(before, rel=0.02)

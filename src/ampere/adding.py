@@ -72,12 +72,18 @@ class AdditiveFit:
         return Prediction(lines, costs[-1], uncovered)
 
     def tell(self, row: Measurement) -> AdditiveFit:
-        """The fit with one more row; hyper-parameters stay unless its layers are of new kinds."""
+        """The fit with one more row; hyper-parameters stay.
+
+        A row that the fit does not expect at all, or of kinds that it does not know, is refused: all
+        rows must be fitted anew, to tell who is wrong.
+        """
         if not usable([row]):
             return self
         network = (*row.layers, STEP)
         if not all(self.encoder.knows(layer) and self.encoder.covers(layer) for layer in network):
             raise DataError(f"{row!r} has layers of new kinds: fit all rows anew")
+        if reason := _contradiction(row, self):
+            raise DataError(f"{reason}: fit all rows anew")
         known = {key_of(layer) for layer in self.layers}
         new = {key_of(layer): layer for layer in network if key_of(layer) not in known}
         layers = (*self.layers, *new.values())

@@ -142,7 +142,7 @@ class Prober:
             try:
                 for row in rows[self._added :]:
                     fit = fit.tell(row)
-            except DataError:  # a kind that was not seen before
+            except DataError:  # a kind that was not seen before, or a surprise
                 fit = None
         elif len(rows) > self._added:
             fit = None

@@ -104,7 +104,7 @@ class Profile:
         told = replace(self, measurements=(*self.measurements, measurement))
         fit = self.__dict__.get("fit")
         if isinstance(fit, AdditiveFit):
-            with suppress(DataError):  # new kinds of layers: the fit is made anew
+            with suppress(DataError):  # new kinds of layers, or a surprise: the fit is made anew
                 told.__dict__["fit"] = fit.tell(measurement)
         return told
 
