@@ -431,7 +431,7 @@ def test_failed_rows_and_other_stages_are_ignored(fit: AdditiveFit) -> None:
                 fitter(nothing)
 
 
-@pytest.mark.parametrize("factor", [0.7, 1.3])
+@pytest.mark.parametrize("factor", [0.97, 1.03])
 def test_one_more_row_moves_the_estimate_towards_it(factor: float, fit: AdditiveFit) -> None:
     row = measured(network(17, 33, 21), factor)
     before, after = fit.predict(row.layers).total, fit.tell(row).predict(row.layers).total
@@ -496,7 +496,7 @@ def test_a_new_kind_needs_a_new_fit_and_a_profile_makes_it(fit: AdditiveFit) -> 
 
 def test_a_profile_updates_the_fit_it_has() -> None:
     profile = profiles.fit(ROWS)
-    row = measured(network(17, 33, 21), 1.2)
+    row = measured(network(17, 33, 21), 1.03)
     assert "fit" not in vars(profile.tell(row))  # none was made, so there is none to update
     before = profile.estimate(row.layers).energy_j
     told = profile.tell(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def test_a_profile_keeps_the_loss_and_answers_for_it(
 def test_members_of_a_family_are_metered_with_the_loss_of_the_profile(
     device: AnyDevice, named: str
 ) -> None:
-    strategy = ampere.Strategy(max_points=3)
+    strategy = ampere.Strategy(max_measurements=4)  # of six members, so that some are unseen
     ampere.profile(named, 4, path="p.ampere", device=device, strategy=strategy, loss="mse")
     found = ampere.evaluate(named, (4,), path="p.ampere", device=device, models=2)
     assert len(found.results) == 2
@@ -108,3 +109,41 @@ def test_a_loss_that_cannot_be_is_refused_before_anything_is_metered(
         with pytest.raises(ModelError):
             ampere.measure(named, 4, device=device, loss=loss)
     assert not device.seen and not Path("p.ampere").exists()
+
+
+def test_a_few_steps_of_the_model_itself_sharpen_its_estimate(tmp_path: Path) -> None:
+    device = AnyDevice()
+    profile = ampere.profile(
+        net(), (4,), path=tmp_path / "p.ampere", device=device,
+        strategy=ampere.Strategy(max_measurements=8),
+    )  # fmt: skip
+    other = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    before = profile.estimate(other, (4,))
+    told = ampere.after_steps(profile, other, (4,), steps=10, device=device)
+    after = told.estimate(other, (4,))
+    assert after.energy_j_std < before.energy_j_std
+    assert len(told.measurements) == len(profile.measurements) + 1
+    row = told.measurements[-1]
+    assert row.bursts["steps"] * len(row.bursts["energy_j"]) == 10
+    assert (
+        len(ampere.Profile.load(tmp_path / "p.ampere").measurements) == 8
+    )  # the file is as it was
+    with pytest.raises(ampere.AmpereError, match="2 or more"):
+        ampere.after_steps(profile, other, (4,), steps=1, device=device)
+    with pytest.raises(ampere.AmpereError, match="method additive"):
+        ampere.after_steps(replace(profile, method="paper"), other, (4,), device=device)
+
+
+def test_a_model_that_the_profile_gets_wrong_is_estimated_from_its_steps(tmp_path: Path) -> None:
+    device = AnyDevice()
+    strategy = ampere.Strategy(max_measurements=10, tolerance=1e-9)
+    wide = nn.Sequential(nn.Linear(4, 40), nn.ReLU(), nn.Linear(40, 3))
+    profile = ampere.profile(
+        wide, (4,), path=tmp_path / "p.ampere", device=device, strategy=strategy
+    )
+    dear = AnyDevice(interaction=lambda layers: 5.0)  # now everything costs five times as much
+    dear.fingerprint = device.fingerprint
+    with pytest.warns(UserWarning, match="only its steps count"):
+        told = ampere.after_steps(profile, wide, (4,), steps=10, device=dear)
+    was = profile.estimate(wide, (4,)).energy_j
+    assert told.estimate(wide, (4,)).energy_j == pytest.approx(5 * was, rel=0.2)

@@ -19,8 +19,6 @@ from ampere.encoding import (
     coordinates,
     depth_context,
     distinct,
-    feature_columns,
-    features,
     key_of,
 )
 from ampere.layers import Features, Json, Layer, LayerKind, Role, Widths
@@ -44,6 +42,11 @@ def conv(
 ) -> Layer:
     kind = LayerKind(name, role, "conv", attributes or {})
     return Layer("layer", kind, Widths({k.rstrip("_"): size for k, size in sizes.items()}), known)
+
+
+def features(layer: Layer, tile: int = 0) -> list[float]:
+    row: list[float] = Encoder.of([layer], tile).encode([layer]).features[0].tolist()
+    return row
 
 
 def test_a_step_is_a_constant_of_its_own() -> None:
@@ -91,7 +94,7 @@ def test_many_sizes_at_once_are_the_same_as_one_by_one(
 ) -> None:
     layers = [conv(known=Features(2.0 * a * b, 4.0 * a, 8.0 * b), in_=a, out=b) for a, b in sizes]
     counted = np.array([[2.0 * a * b, 4.0 * a, 8.0 * b] for a, b in sizes])
-    columns = feature_columns(counted, list(np.array(sizes).T), tile)
+    columns = Encoder.of(layers, tile).columns(layers[0], counted, list(np.array(sizes).T))
     np.testing.assert_allclose(columns, [features(layer, tile) for layer in layers], rtol=1e-12)
 
 

@@ -42,7 +42,19 @@ def some_rows(layers: Layers, n: int, seed: int, noise: float = 0.05) -> Rows:
     counts = rng.integers(0, 3, (n, len(layers))).astype(float)
     counts[np.arange(n), np.arange(n) % len(layers)] += 1.0
     y = counts @ layers.features @ [1.0, 2.0, 0.5] * np.exp(noise * rng.normal(size=n))
-    return Rows(counts, y, rng.uniform(0.0, 0.03, n), rng.choice([0.0, 0.5, 1.5], n))
+    known, context = rng.uniform(0.0, 0.03, n), rng.choice([0.0, 0.5, 1.5], n)
+    return Rows(counts, y, known, context, rng.choice([0.0, 30.0, 600.0, math.nan], n))
+
+
+def timeless(rows: Rows, **changes: Array) -> Rows:
+    """The same rows, measured nobody knows when."""
+    return replace(rows, when=np.full(len(rows), math.nan), **changes)
+
+
+def drift(when: Array) -> Array:
+    """What measurements of one minute share, from its definition."""
+    shared = [[0.03**2 * math.exp(-abs(a - b) / 60) for b in when] for a in when]
+    return np.where(np.isnan(shared), 0.0, shared)
 
 
 def given_beta(process: SumProcess, layers: Layers, rows: Rows) -> SumProcess:
@@ -98,7 +110,8 @@ def conditioned(process: SumProcess, layers: Layers, counts: Array, context: Arr
     room = np.zeros((n, len(layers) - len(process.layers)))
     every = np.vstack([np.hstack([rows.counts, room]), counts])
     mean, total = prior(layers, every, np.append(rows.context, context), process)
-    noise = np.diag((process.hyper.noise**2 + rows.known_std**2) * process.scale**2)
+    noise = np.diag(process.hyper.noise**2 + rows.known_std**2) + drift(rows.when)
+    noise = noise * np.outer(process.scale, process.scale)
     gain = np.linalg.solve(total[:n, :n] + noise, total[:n, n:]).T
     return [mean[n:] + gain @ (rows.y - mean[:n]), total[n:, n:] - gain @ total[:n, n:]]
 
@@ -133,6 +146,7 @@ def test_likelihood_is_the_density_of_the_rows_and_its_gradient_is_right(seed: i
     size, total = prior(layers, rows.counts, rows.context, process)
     scale = process.scale
     total = total / np.outer(scale, scale) + np.diag(HYPER.noise**2 + rows.known_std**2)
+    total += drift(rows.when)
     density = multivariate_normal.logpdf((rows.y - size) / scale, cov=total)
     assert value == pytest.approx(density + len(rows) / 2 * math.log(2 * math.pi), rel=1e-8)
 
@@ -216,7 +230,7 @@ def test_measuring_never_makes_less_sure(seed: int) -> None:
 @given(seeds)
 def test_without_noise_it_says_what_was_measured(seed: int) -> None:
     layers = some_layers(8, seed)
-    rows = replace(some_rows(layers, 5, seed, noise=0.3), known_std=np.zeros(5))
+    rows = timeless(some_rows(layers, 5, seed, noise=0.3), known_std=np.zeros(5))
     process = fit(layers, rows, replace(HYPER, noise=1e-6))
     mean, cov = process.predict(layers, rows.counts, rows.context)
     np.testing.assert_allclose(mean, rows.y, rtol=1e-5)
@@ -225,16 +239,28 @@ def test_without_noise_it_says_what_was_measured(seed: int) -> None:
 
 def test_noise_of_one_more_measurement_is_what_is_fitted_and_what_repeats_show() -> None:
     layers = some_layers(4, 0)
-    rows = replace(some_rows(layers, 2, 0), known_std=np.array([0.03, 0.04]))
-    process = fit(layers, rows, HYPER)
+    rows = timeless(some_rows(layers, 3, 0), known_std=np.array([0.03, 0.03, 2.0]))
+    process = fit(layers, rows, HYPER)  # one wild measurement does not make all wild
     np.testing.assert_allclose(
-        process.noise_var(np.array([10.0, 1.0])), [0.0004e2 + 0.00125e2, 0.0004 + 0.00125]
+        process.noise_var(np.array([10.0, 1.0])), [0.0004e2 + 0.0009e2, 0.0004 + 0.0009]
     )
+    timed = fit(layers, replace(rows, when=np.zeros(3)), HYPER)
+    np.testing.assert_allclose(timed.noise_var(np.array([1.0])), 0.0004 + 0.0009 + 0.0009)
+
+
+def test_rows_of_one_minute_are_fewer_witnesses() -> None:
+    layers = some_layers(5, 4)
+    rows = timeless(some_rows(layers, 7, 4))
+    stds = []
+    for when in (np.zeros(7), 600.0 * np.arange(7)):
+        process = fit(layers, replace(rows, when=when), HYPER)
+        stds.append(process.predict(layers, rows.counts, rows.context)[1][0, 0])
+    assert stds[0] > stds[1]
 
 
 def test_leave_one_out_is_what_all_other_rows_say() -> None:
     layers = some_layers(5, 4)
-    rows = some_rows(layers, 7, 4)
+    rows = timeless(some_rows(layers, 7, 4))
     process = fit(layers, rows, HYPER)
     for i, surprise in enumerate(process.leave_one_out):
         kept = np.flatnonzero(np.arange(7) != i)

@@ -18,8 +18,8 @@ from functools import cached_property
 import numpy as np
 
 from ampere import sums
-from ampere.encoding import STEP, Encoder, depth_context, distinct, key_of
-from ampere.errors import DataError
+from ampere.encoding import STEP, VARIANT, Encoder, depth_context, distinct, key_of
+from ampere.errors import DataError, NotCovered
 from ampere.fitting import Cost, Layerwise, Line, Prediction, Rejection, usable
 from ampere.layers import Layer
 from ampere.measurements import Measurement
@@ -74,14 +74,18 @@ class AdditiveFit:
     def tell(self, row: Measurement) -> AdditiveFit:
         """The fit with one more row; hyper-parameters stay.
 
-        A row that the fit does not expect at all, or of kinds that it does not know, is refused: all
-        rows must be fitted anew, to tell who is wrong.
+        A row that the fit does not expect at all, or of kinds that it does not know, is refused:
+        all rows must be fitted anew, to tell who is wrong.
         """
         if not usable([row]):
             return self
         network = (*row.layers, STEP)
-        if not all(self.encoder.knows(layer) and self.encoder.covers(layer) for layer in network):
+        if not all(
+            self.encoder.knows(layer) and self.encoder.covers(layer) for layer in row.layers
+        ):
             raise DataError(f"{row!r} has layers of new kinds: fit all rows anew")
+        if self.time is None and math.isfinite(row.time_s_per_step):
+            raise DataError("it has the first time of all rows: fit all rows anew")
         if reason := _contradiction(row, self):
             raise DataError(f"{reason}: fit all rows anew")
         known = {key_of(layer) for layer in self.layers}
@@ -95,7 +99,8 @@ class AdditiveFit:
         context = np.array([depth_context(row.layers)])
 
         def added(process: sums.SumProcess, value: float) -> sums.SumProcess:
-            told = sums.Rows(counts, np.array([value]), np.array([row.error]), context)
+            known_std, when = np.array([row.error]), np.array([row.timestamp])
+            told = sums.Rows(counts, np.array([value]), known_std, context, when)
             return process.add(encoded, told)
 
         time = self.time
@@ -133,8 +138,8 @@ class AdditiveFit:
             if abs(mean) > max(NOTABLE, 2 * std):
                 word = "more" if mean > 0 else "less"
                 texts.append(
-                    f"not quite additive: networks of {round(3 * 2**deepest)} layers take"
-                    f" {abs(mean):.0%} ± {std:.0%} {word} than their layers in variants of 3"
+                    f"not quite additive: networks of {round(VARIANT * 2**deepest)} layers take"
+                    f" {abs(mean):.0%} ± {std:.0%} {word} than their layers in variants"
                 )
         return tuple(texts)
 
@@ -186,6 +191,8 @@ class RooflineFit(Layerwise):
 
     def cost(self, layer: Layer) -> Cost:
         """Coefficients times features."""
+        if layer.kind != STEP.kind and not self.encoder.covers(layer):
+            raise NotCovered(f"the FLOPs of {layer.name} are not known: add them to its features")
         encoded = self.encoder.encode([layer])
         joules = float(sums.expand(encoded, self.energy).sum())
         if self.time is None:
@@ -212,7 +219,7 @@ def fit_roofline(measurements: Sequence[Measurement]) -> RooflineFit:
         known = np.isfinite(y)
         if not known.any():
             return None
-        return sums.fit_coefficients(encoded, sums.Rows(counts, y, nothing, nothing)[known])
+        return sums.fit_coefficients(encoded, sums.Rows(counts, y, *[nothing] * 3)[known])
 
     joules = [row.energy_j_per_step for row in rows]
     energy = coefficients(joules)
@@ -256,14 +263,16 @@ def _process(
 ) -> sums.SumProcess:
     known_std = np.array([row.error for row in rows])
     context = np.array([depth_context(row.layers) for row in rows])
-    return sums.fit(encoder.encode(layers), sums.Rows(counts, np.array(values), known_std, context))
+    when = np.array([row.timestamp for row in rows])
+    told = sums.Rows(counts, np.array(values), known_std, context, when)
+    return sums.fit(encoder.encode(layers), told)
 
 
 def _choose_tile(rows: Sequence[Measurement]) -> int:
     """The tile under which the rows are likeliest; none if they are too few to tell."""
     if len(rows) < ENOUGH or not any(layer.widths for row in rows for layer in row.layers):
         return 0
-    some = rows if len(rows) <= 60 else [rows[i] for i in _evenly(len(rows), 60)]
+    some = rows if len(rows) <= 60 else [rows[i] for i in _some(len(rows), 60)]
     layers, counts = distinct([(*row.layers, STEP) for row in some])
     joules = [row.energy_j_per_step for row in some]
 
@@ -274,7 +283,7 @@ def _choose_tile(rows: Sequence[Measurement]) -> int:
     return max(TILES, key=density)
 
 
-def _evenly(n: int, count: int) -> list[int]:
+def _some(n: int, count: int) -> list[int]:
     return sorted(np.random.default_rng(0).permutation(n)[:count].tolist())
 
 
@@ -286,7 +295,7 @@ def _gross_faults(rows: Sequence[Measurement]) -> dict[int, str]:
     joules = np.array([row.energy_j_per_step for row in rows])
     nothing = np.zeros(len(rows))
     encoded = Encoder.of(layers).encode(layers)
-    beta = sums.fit_coefficients(encoded, sums.Rows(counts, joules, nothing, nothing))
+    beta = sums.fit_coefficients(encoded, sums.Rows(counts, joules, *[nothing] * 3))
     said = counts @ sums.expand(encoded, beta).sum(1)
     off = np.log(joules / said)
     off -= np.median(off)
@@ -312,7 +321,10 @@ def _suspects(process: sums.SumProcess) -> list[int]:
 
 def _contradiction(row: Measurement, fit: AdditiveFit) -> str | None:
     """How a row contradicts a fit that does not know it; None if it does not."""
-    said = fit.predict(row.layers).total
+    answer = fit.predict(row.layers)
+    said = answer.total
+    if answer.uncovered or not math.isfinite(said.energy_j):
+        return None
     beyond = row.energy_j_per_step - said.energy_j
     if abs(beyond) <= CONTRADICTS * math.hypot(said.energy_j_std, row.error * said.energy_j):
         return None

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     Model: TypeAlias = "nn.Module | str"
 
-POOL = 32  # members of a family that may be measured, and whose interval matters
+POOL = 32  # members of a family that may be measured, and as many whose interval matters
 VARIANTS = 3  # of each kind that may be measured
 
 
@@ -147,32 +147,38 @@ def make_prober(
     from ampere.frameworks.torch import plan_variants
     from ampere.frameworks.torch.counting import with_features
 
+    rng = random.Random(f"probes {strategy.seed}")  # not the stream that evaluations draw from
     if isinstance(model, str):
         spec = ModelSpec(model, input, **vars(training or Training()))
         original = Member(model, Workload(model=spec), layers)
-        family = members(spec, random.Random(strategy.seed))
+        family = members(spec, rng)
     else:
         name = type(model).__name__
         original = Member(name, Workload(layers), layers)
-        family = resampled(name, layers, random.Random(strategy.seed))
-    drawn = list(islice(family, POOL))
+        family = resampled(name, layers, rng)
+    drawn = list(islice(family, 2 * POOL))
+    probed, others = drawn[::2], drawn[1::2]  # what is measured, and what is asked about
     small = tuple(with_features(layer) for layer in smallest(layers))
     ends = [original, Member(f"smallest {original.name}", Workload(small), small)]
-    rng = random.Random(strategy.seed)
     variants = [
         tuple(with_features(layer) for layer in sample(isolation, rng).layers)
         for isolation in plan_variants(layers).isolations
         for _ in range(VARIANTS)
     ]
     probes = [
-        *(Probe(m.name, m.workload, m.layers) for m in (*ends, *drawn)),
+        *(Probe(m.name, m.workload, m.layers) for m in (*ends, *probed)),
+        *(
+            Probe(f"candidate {i}", Workload(tuple(c)), tuple(c))
+            for i, c in enumerate(asked_about, 1)
+        ),
         *(Probe(str(Variant(v)), Workload(v), v) for v in variants),
     ]
     return Prober(
         probes,
-        asked_about or [member.layers for member in drawn] or [layers],
+        asked_about or [member.layers for member in others] or [layers],
         strategy.tolerance,
         strategy.max_measurements,
+        strategy.guide,
         effort or Effort(),
     )
 
@@ -233,14 +239,16 @@ def after_steps(
 
     if steps < 2:
         raise DataError(f"{steps} step tells nothing of its own spread: use 2 or more")
+    if profile.method == "paper":
+        raise DataError("the paper's method cannot learn from whole models: use method additive")
     training = profile.training_settings().but(batch_size, optimizer, loss)
     training = replace(training, loss=_present(training.loss))
     layers = read(model, input, **vars(training))
     workload = Workload(layers)
     if isinstance(model, str):
         workload = Workload(model=ModelSpec(model, _text(input), **vars(training)))
-    # Bursts of one step: a few steps are all there is.
-    few = Effort(burst_s=0.0, warmup_s=0.0, min_rounds=steps, max_rounds=steps)
+    rounds = min(steps, 5)
+    few = Effort(warmup_s=0.0, min_rounds=rounds, max_rounds=rounds, steps=-(-steps // rounds))
     with _device_or_local(device) as device:
         if not any_device:
             refuse_to_mix(device.fingerprint, profile.header.fingerprint)
@@ -248,7 +256,14 @@ def after_steps(
         (row,) = measure_workloads(device, [(workload, layers)], nominal, few)
     if row.failed is not None:
         raise MeasurementFailed(f"the model could not be metered: {row.failed}")
-    return profile.tell(row)
+    told = profile.tell(row)
+    if any(rejection.row is row for rejection in told.rejected):
+        # The profile knows nothing like it: the steps themselves are all there is to go by.
+        reason = told.rejected[-1].reason
+        warnings.warn(f"the profile does not fit this model, so only its steps count: {reason}",
+                      stacklevel=2)  # fmt: skip
+        return replace(profile, measurements=(row,))
+    return told
 
 
 def evaluate(

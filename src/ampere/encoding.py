@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from ampere.sums import Array, Ints, Layers
 # Every network has it once: what a step costs whatever its layers are.
 STEP = Layer("step", LayerKind("step", Role.HIDDEN, "step"), Widths(), Features(0.0, 0.0, 0.0))
 
+# A step; a layer; FLOPs, bytes of activations and of parameters, FLOPs on tiles; or, where FLOPs
+# are not known, the sum and the product of the widths.
+FEATURES = 8
 VARIANT = 3  # layers of the largest variant
 Key = tuple[object, ...]
 
@@ -34,6 +37,11 @@ def key_of(layer: Layer) -> Key:
         layer.widths,
         tuple((a, repr(attributes[a])) for a in sorted(attributes)),
     )
+
+
+def identity_of(layers: Iterable[Layer]) -> object:
+    """What makes two networks the same one to a fit: their layers, in any order."""
+    return tuple(sorted((repr(key_of(layer)), layer.count) for layer in layers))
 
 
 def depth_context(layers: Iterable[Layer]) -> float:
@@ -55,10 +63,8 @@ class Encoder:
     @classmethod
     def of(cls, layers: Sequence[Layer], tile: int = 0) -> Encoder:
         """An encoder that knows these layers; its numbers do not depend on their order."""
-        operation_of = {
-            name: min(layer.kind.operation for layer in layers if layer.kind.name == name)
-            for name in sorted({layer.kind.name for layer in layers})
-        }
+        named = sorted({(layer.kind.name, layer.kind.operation) for layer in layers}, reverse=True)
+        operation_of = dict(sorted(dict(named).items()))  # of several, the first in the alphabet
         operations = sorted(set(operation_of.values()))
         uncounted = {
             operation_of[layer.kind.name] for layer in layers if layer.features.flops is None
@@ -105,10 +111,28 @@ class Encoder:
         """The operation as it was measured, or as it is named."""
         return self.operation_of.get(layer.kind.name, layer.kind.operation)
 
-    def _features(self, layer: Layer) -> list[float]:
+    def columns(self, layer: Layer, counted: Array, widths: Sequence[Ints]) -> Array:
+        """Features of a layer at several sizes: FLOPs and bytes (n, 3), and its widths there."""
+        found = np.zeros((len(counted), FEATURES))
+        if layer.kind == STEP.kind:
+            found[:, 0] = 1.0
+            return found
+        found[:, 1] = 1.0
         operation = self.operation(layer)
-        uncounted = operation in self.operations and operation not in self.counted
-        return features(replace(layer, features=Features()) if uncounted else layer, self.tile)
+        if operation in self.operations and operation not in self.counted:
+            found[:, 6] = np.sum([np.zeros(len(counted)), *widths], axis=0)
+            found[:, 7] = np.prod([np.ones(len(counted)), *widths], axis=0)
+            return found
+        found[:, 2:5] = counted
+        if self.tile:
+            rounded = [-(-sizes // self.tile) * self.tile / sizes for sizes in widths]
+            found[:, 5] = counted[:, 0] * np.prod([np.ones(len(counted)), *rounded], axis=0)
+        return found
+
+    def _features(self, layer: Layer) -> Array:
+        counted = [[value or 0.0 for value in vars(layer.features).values()]]
+        widths = [np.array([width]) for width in layer.widths.values()]
+        return np.asarray(self.columns(layer, np.array(counted), widths)[0])
 
 
 def _number(key: Key) -> int:
@@ -126,32 +150,6 @@ def coordinates(layer: Layer) -> dict[str, float]:
             found[f"@{name}={value}"] = 1.0
     found[f"@{layer.kind.role.value}"] = 1.0
     return found
-
-
-FEATURES = 8
-
-
-def features(layer: Layer, tile: int = 0) -> list[float]:
-    """A step or a layer; FLOPs, bytes, FLOPs on tiles; or the sum and product of the widths."""
-    if layer.kind == STEP.kind:
-        return [1.0, *[0.0] * (FEATURES - 1)]
-    known, widths = layer.features, list(layer.widths.values())
-    if known.flops is None:
-        return [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, float(sum(widths)), float(math.prod(widths))]
-    counted = [[known.flops, known.activation_bytes or 0.0, known.parameter_bytes or 0.0]]
-    columns = feature_columns(np.array(counted), [np.array([width]) for width in widths], tile)
-    return [float(value) for value in columns[0]]
-
-
-def feature_columns(counted: Array, widths: Sequence[Ints], tile: int) -> Array:
-    """Features of layers whose FLOPs and bytes (n, 3) were counted, at these widths."""
-    columns = np.zeros((len(counted), FEATURES))
-    columns[:, 1] = 1.0
-    columns[:, 2:5] = counted
-    if tile:
-        rounded = [-(-sizes // tile) * tile / sizes for sizes in widths]
-        columns[:, 5] = counted[:, 0] * np.prod([np.ones(len(counted)), *rounded], axis=0)
-    return columns
 
 
 def distinct(networks: Sequence[Sequence[Layer]]) -> tuple[list[Layer], Array]:

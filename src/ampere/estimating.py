@@ -33,7 +33,7 @@ class Estimate:
     uncovered: tuple[Layer, ...] = ()
     device: str = ""
     provenance: Provenance | None = None
-    method: str = "paper"
+    method: str = "additive"
     battery_wh: float | None = None
     warnings: tuple[str, ...] = field(default=())
 

@@ -21,6 +21,7 @@ from ampere.baselines import (
 )
 from ampere.devices.device import Device, ModelSpec
 from ampere.devices.fingerprint import refuse_to_mix
+from ampere.encoding import identity_of
 from ampere.errors import DataError, NotCovered
 from ampere.estimating import estimate
 from ampere.families import Member, members
@@ -203,7 +204,11 @@ def evaluate(
     if not any_device:
         refuse_to_mix(device.fingerprint, journal.header.fingerprint)
     profile = Profile(tuple(journal.measurements), journal.header)
-    drawn = list(itertools.islice(members(spec, random.Random(seed)), models))
+    known = {identity_of(row.layers) for row in usable(journal.measurements)}
+    unseen = (m for m in members(spec, random.Random(seed)) if identity_of(m.layers) not in known)
+    drawn = list(itertools.islice(unseen, models))
+    if not drawn:
+        raise DataError("every member of this family is in the profile: there is nothing unseen")
     _refuse_uncovered(drawn, profile)
     _isolate(spec, journal, device, watch)
     fitters: tuple[Callable[[Sequence[Measurement]], Fit], ...] = (

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from ampere.errors import NotCovered
-from ampere.layers import Json, Layer, Widths
+from ampere.layers import Features, Json, Layer, Widths
 from ampere.measurements import Measurement
 
 
@@ -101,10 +101,10 @@ class Layerwise:
         """
         lines: list[Line] = []
         uncovered: list[Layer] = []
-        known: dict[tuple[str, Widths], Cost] = {}
-        shared: dict[tuple[str, Widths], tuple[float, float]] = {}
+        known: dict[tuple[str, Widths, Features], Cost] = {}
+        shared: dict[tuple[str, Widths, Features], tuple[float, float]] = {}
         for layer in layers:
-            key = (layer.kind.name, layer.widths)
+            key = (layer.kind.name, layer.widths, layer.features)
             try:
                 cost = known.get(key) or known.setdefault(key, self.cost(layer))
             except NotCovered:

@@ -50,6 +50,14 @@ class Measurement:
         """The relative standard error of its joules, as far as its bursts show it."""
         return self.spread / math.sqrt(self.repeats)
 
+    @property
+    def timestamp(self) -> float:
+        """`when` in seconds; NaN if it says nothing that can be read."""
+        try:
+            return datetime.fromisoformat(self.when.replace("Z", "+00:00")).timestamp()
+        except ValueError:
+            return math.nan
+
     def __repr__(self) -> str:
         """One line, since measurements come in lists."""
         network = " + ".join(

@@ -26,6 +26,7 @@ from ampere.layers import Layer
 from ampere.measurements import Measurement, utc_now
 
 Drift = Sequence[tuple[float, float]]  # what joules and seconds of each round are divided by
+WARMUP_S = 0.15
 OUTLIER = 3.5  # in robust standard deviations (Iglewicz and Hoaglin, 1993)
 
 
@@ -34,10 +35,11 @@ class Effort:
     """How much measuring: bursts of `burst_s`, until the standard error is under `target`."""
 
     burst_s: float = 0.03
-    warmup_s: float = 0.15
+    warmup_s: float = WARMUP_S
     min_rounds: int = 10
     max_rounds: int = 30
     target: float = 0.015
+    steps: int | None = None  # of a burst, where they are given and `burst_s` is not
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def measure(
     try:
         reference = device.load(REFERENCE)
         handles.append(reference.handle)
-        pace = _warm_up(device, reference.handle, effort.burst_s, effort.warmup_s / 2)
+        pace = _warm_up(device, reference.handle, effort.burst_s, WARMUP_S / 2)
         for turn in range(effort.max_rounds):
             open_runs = [run for run in runs if run.failed is None]
             if not open_runs or (
@@ -159,6 +161,8 @@ def _load(device: Device, run: _Run, effort: Effort) -> None:
             for layer, features in zip(run.layers, loaded.features, strict=True)
         )
     run.steps = _warm_up(device, loaded.handle, effort.burst_s, effort.warmup_s)
+    if effort.steps is not None:
+        run.steps = effort.steps
 
 
 def _warm_up(device: Device, handle: int, burst_s: float, warmup_s: float) -> int:

@@ -18,13 +18,13 @@ import numpy as np
 
 from ampere.adding import AdditiveFit, fit_additive, inflation
 from ampere.devices.device import Workload
-from ampere.encoding import STEP, depth_context, distinct, key_of
+from ampere.encoding import STEP, depth_context, distinct, identity_of
 from ampere.errors import DataError
 from ampere.fitting import usable
 from ampere.layers import Layer
 from ampere.measurements import Measurement
 from ampere.measuring import Effort
-from ampere.sums import Array
+from ampere.sums import Array, SumProcess
 
 START = 4  # networks that are measured before anything is known: the first in the list
 REFIT = 1.25  # hyper-parameters are fitted anew when there are so many times as many rows
@@ -62,23 +62,28 @@ class Prober:
     asked_about: Sequence[Sequence[Layer]]
     tolerance: float = 0.05
     limit: int = 40
+    guide: str = "energy"  # or time, where joules come too late to guide
     effort: Effort = field(default_factory=Effort)
-    ended: bool = False
-    cut_short: bool = False
+    ended: bool = field(default=False, init=False)
+    cut_short: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if not self.probes or not self.asked_about:
             raise DataError("there is no network to measure, or none to ask about")
         self._rows: list[Measurement] = []
-        self._open = {_identity(probe.layers): probe for probe in self.probes}
+        self._open: dict[object, Probe] = {}
+        for probe in self.probes:  # of two that are alike, the first
+            self._open.setdefault(identity_of(probe.layers), probe)
+        self._kinds = {layer.kind.name for probe in self.probes for layer in probe.layers}
         self._asked: set[object] = set()
         self._fit: AdditiveFit | None = None
         self._fitted = self._added = 0  # rows that the last full fit had, and that are in it now
 
     def ask(self, n: int = 1, affordable: float = float("inf")) -> list[Probe]:
         """Up to n networks to measure next; none if there is no time, or nothing left to ask."""
-        known = len(usable(self._rows))
-        room = int(min(n, self.limit - known, max(affordable, 2 - known)))  # 2 are the least
+        known = self._known
+        least = 2 - len(self._rows)  # without two there is no fit; unless they fail and fail
+        room = int(min(n, self.limit - known, max(affordable, least)))
         free = [probe for key, probe in self._open.items() if key not in self._asked]
         if room < 1 or not free:
             return []
@@ -87,7 +92,7 @@ class Prober:
         chosen = free[: min(room, missing)] if fit is None or missing > 0 else []
         if not chosen and fit is not None:
             chosen = self._best(fit, free, room)
-        self._asked |= {_identity(probe.layers) for probe in chosen}
+        self._asked |= {identity_of(probe.layers) for probe in chosen}
         return chosen
 
     def tell(self, row: Measurement) -> None:
@@ -95,7 +100,7 @@ class Prober:
         if row.stage != "step":
             return
         self._rows.append(row)
-        key = _identity(row.layers)
+        key = identity_of(row.layers)
         probe = self._open.pop(key, None)
         self._asked.discard(key)
         if row.failed is not None and "memory" in row.failed and probe is not None:
@@ -105,10 +110,16 @@ class Prober:
     @property
     def should_stop(self) -> bool:
         """Whether the answers are sharp enough, or the measurements used up."""
-        known = len(usable(self._rows))
+        known = self._known
         if self.ended or known >= self.limit or not self._open:
             return True
         return known > START and self.half_interval <= self.tolerance
+
+    @property
+    def _known(self) -> int:
+        """Rows of these kinds of layers; a journal may hold another family's too."""
+        rows = usable(self._rows)
+        return sum(any(layer.kind.name in self._kinds for layer in row.layers) for row in rows)
 
     @property
     def half_interval(self) -> float:
@@ -116,16 +127,16 @@ class Prober:
         fit = self._refit()
         if fit is None:
             return math.inf
-        mean, covariance = _networks(fit, self.asked_about)
+        mean, covariance = self._networks(fit, self.asked_about)
         std = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-        return float(REACH * inflation(len(fit.energy.rows)) * np.mean(std / mean))
+        return float(REACH * inflation(len(fit.energy.rows)) * np.mean(std / np.abs(mean)))
 
     @property
     def remaining(self) -> int:
         """How many more measurements it takes at most."""
-        return max(0, min(self.limit - len(usable(self._rows)), len(self._open)))
+        return max(0, min(self.limit - self._known, len(self._open)))
 
-    phase = None
+    phase = None  # it takes all layers together
 
     def end_phase(self) -> None:
         """End it: there is no time for more, or nothing left to measure."""
@@ -154,9 +165,9 @@ class Prober:
     def _best(self, fit: AdditiveFit, free: Sequence[Probe], n: int) -> list[Probe]:
         """The probes that lower the relative variance of what is asked about most, per second."""
         probes = [probe.layers for probe in free]
-        mean, covariance = _networks(fit, [*probes, *self.asked_about])
+        mean, covariance = self._networks(fit, [*probes, *self.asked_about])
         k = len(free)
-        noise = fit.energy.noise_var(mean[:k])
+        noise = self._process(fit).noise_var(mean[:k])
         price = np.array([self._seconds(fit, layers) for layers in probes])
         chosen: list[int] = []
         while len(chosen) < min(n, k):
@@ -168,6 +179,18 @@ class Prober:
             covariance = covariance - np.outer(covariance[:, best], covariance[best]) / var[best]
         return [free[i] for i in chosen]
 
+    def _networks(
+        self, fit: AdditiveFit, networks: Iterable[Sequence[Layer]]
+    ) -> tuple[Array, Array]:
+        """Means and covariance of the joules of networks, or of what else guides."""
+        whole = [(*layers, STEP) for layers in networks]
+        found, counts = distinct(whole)
+        context = np.array([depth_context(layers[:-1]) for layers in whole])
+        return self._process(fit).predict(fit.encoder.encode(found), counts, context)
+
+    def _process(self, fit: AdditiveFit) -> SumProcess:
+        return fit.time if self.guide == "time" and fit.time is not None else fit.energy
+
     def _seconds(self, fit: AdditiveFit, layers: Sequence[Layer]) -> float:
         """What measuring a network takes: warming up, and bursts of at least one step."""
         step = 0.0 if fit.time is None else max(float(_time(fit, layers)), 0.0)
@@ -175,19 +198,6 @@ class Prober:
         return 0.2 + self.effort.warmup_s + rounds * max(self.effort.burst_s, step)
 
 
-def _networks(fit: AdditiveFit, networks: Iterable[Sequence[Layer]]) -> tuple[Array, Array]:
-    """Means and covariance of the joules of networks."""
-    whole = [(*layers, STEP) for layers in networks]
-    found, counts = distinct(whole)
-    context = np.array([depth_context(layers[:-1]) for layers in whole])
-    return fit.energy.predict(fit.encoder.encode(found), counts, context)
-
-
 def _time(fit: AdditiveFit, layers: Sequence[Layer]) -> float:
     total = fit.predict(layers).total
     return total.time_s if math.isfinite(total.time_s) else 0.0
-
-
-def _identity(layers: Sequence[Layer]) -> object:
-    """What makes two networks the same one to the fit: their layers, in any order."""
-    return tuple(sorted((repr(key_of(layer)), layer.count) for layer in layers))

@@ -17,9 +17,10 @@ import numpy.typing as npt
 from ampere import tables
 from ampere.adding import AdditiveFit, fit_additive
 from ampere.devices.fingerprint import Fingerprint
+from ampere.encoding import VARIANT
 from ampere.errors import DataError
 from ampere.estimating import Estimate, estimate
-from ampere.fitting import Rejection, usable
+from ampere.fitting import Rejection, typical_error, usable
 from ampere.journal import Header, Journal, read_journal
 from ampere.layers import Layer, Role
 from ampere.measurements import Measurement
@@ -93,7 +94,9 @@ class Profile:
     @property
     def rejected(self) -> tuple[Rejection, ...]:
         """Rows that the fit leaves out because all others contradict them."""
-        return self.fit.rejected if isinstance(self.fit, AdditiveFit) else ()
+        if not usable(self.measurements) or not isinstance(self.fit, AdditiveFit):
+            return ()
+        return self.fit.rejected
 
     def tell(self, measurement: Measurement) -> Profile:
         """The profile with one more measurement: all layers in it are known better.
@@ -126,8 +129,8 @@ class Profile:
         if not isinstance(self.fit, AdditiveFit):
             raise DataError("only the additive method makes tables: load it with method='additive'")
         if model is None:
-            if self.header.model is None:
-                raise DataError("which model? the profile does not say what it was made for")
+            if self.header.model is None or ":" not in self.header.model:
+                raise DataError("which model? the profile does not say how to build it again")
             model = self.header.model
         layers = self._layers(model, input, batch_size, optimizer, loss)
         return FamilyTables(layers, self.fit, with_features)
@@ -276,9 +279,11 @@ class Profile:
         alone = sum(m.stage != "step" for m in self.measurements)
         facts = [
             ("energy", f"joules are {tables.origin(self.provenance.value)}"),
-            ("measuring", self._price(good)),
+            ("measuring", self._price()),
             ("method", f"paper, kernel {self.kernel}" if self.method == "paper" else self.method),
         ]
+        if error := typical_error(good):
+            facts.append(("repeats", f"agree to {tables.percent(error)} within a measurement"))
         spread = statistics.median(m.spread for m in good) if good else 0.0
         if spread > NOISY:
             facts.append(
@@ -310,27 +315,33 @@ class Profile:
             rows,
             "<<<><",
             None,
-            [*facts, *(("warning", note) for note in (*self.notes, *self._doubts(good)))],
+            [*facts, *(("warning", note) for note in (*self.notes, *self.doubts))],
         )
 
-    def _price(self, good: Sequence[Measurement]) -> str:
+    @property
+    def pays_off_after(self) -> int | None:
+        """After how many models the profile has taken less time than some steps of each would."""
+        good = usable(self.measurements)
+        whole = [m for m in good if len(m.layers) > VARIANT] or good
+        times = [m.time_s_per_step for m in whole if math.isfinite(m.time_s_per_step)]
+        if not times or not self.profiling_s:
+            return None
+        return math.ceil(self.profiling_s / (PAYOFF_STEPS * statistics.median(times)))
+
+    def _price(self) -> str:
         """What measuring took, and how many models it saves running a few steps of."""
         text = f"took {tables.seconds(self.profiling_s)}"
         if self.profiling_j:
             text += f" and {tables.joules(self.profiling_j)}"
-        whole = [m for m in good if len(m.layers) > 3] or good
-        times = [m.time_s_per_step for m in whole if math.isfinite(m.time_s_per_step)]
-        if not times or not self.profiling_s:
-            return text
-        models = math.ceil(self.profiling_s / (PAYOFF_STEPS * statistics.median(times)))
-        return (
-            f"{text}; pays off after {tables.plural(models, 'model')} whose {PAYOFF_STEPS} steps"
-            " need not be run"
-        )
+        if (models := self.pays_off_after) is not None:
+            text += f"; pays off after {tables.plural(models, 'model')} whose {PAYOFF_STEPS} steps"
+            text += " need not be run"
+        return text
 
-    def _doubts(self, good: Sequence[Measurement]) -> tuple[str, ...]:
-        """What the additive fit says of its own rows."""
-        fit = self.fit if good else None
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What the additive fit says of its own rows: left out, rough, not additive."""
+        fit = self.fit if usable(self.measurements) else None
         return fit.notes if isinstance(fit, AdditiveFit) else ()
 
 

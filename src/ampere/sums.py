@@ -6,15 +6,16 @@ in the layers' features, so that a small layer and a large one deviate alike:
 
     cost of a layer      = m · (1 + u),               m = features · beta,      u ~ N(0, K)
     total of a network   = sum of costs + g(context) · sum of m,                g ~ random walk
-    cov(totals)          = W K W' + P P' + G + noise,                           relative to scale
+    cov(totals)          = W K W' + P P' + G + D + noise,                       relative to scale
 
 K has three parts: layers of one operation deviate alike, layers of one kind alike once more, and
 what is left is rough: it belongs to a layer at its widths and says nothing of its neighbours. P is
 the coefficients' own uncertainty, each by `COEFFICIENT` of its value. G is that of the context: it
 costs nothing at context 0, is learned where networks of that context were measured, and is the more
-open the further a network is from them. Rows are relative to the middle between what was measured
-and what the mean says: relative to what was measured, one reading that is far too low would
-outweigh all the others.
+open the further a network is from them. D is the drift that no correction took out of the rows:
+those of one minute share it, so many rows of one minute are not many witnesses. Rows are relative
+to the middle between what was measured and what the mean says: relative to what was measured, one
+reading that is far too low would outweigh all the others.
 
     symbol        meaning                                                         shape
     n, L, d       networks measured, distinct layers, coordinates
@@ -24,6 +25,7 @@ outweigh all the others.
     counts        how many of each layer a network has                            (n, L)
     known_std     relative error of each total, as its repeats show it            (n,)
     context       what rows differ in besides their layers (log of the depth)     (n,)
+    when          time of each measurement in seconds; NaN if nobody knows        (n,)
     features      what the mean is linear in                                      (L, f)
     beta          cost of one unit of each; in the last row for any operation     (o + 1, f)
     m             mean cost of each layer                                         (L,)
@@ -63,6 +65,10 @@ PRIORS = (
     (0.05, 0.5, 1e-2, 0.5),  # context
 )
 LENGTH = (3.0, 0.8, 0.2, 50.0)  # in octaves of a width
+SCALES = len(PRIORS)
+# Relative drift that no correction takes out, and the seconds over which it forgets itself. Not
+# fitted: kinds that are measured one after the other would be taken for drift.
+DRIFT, LASTING = 0.03, 60.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +96,7 @@ class Rows:
     y: Array
     known_std: Array
     context: Array
+    when: Array
 
     def __len__(self) -> int:
         return len(self.y)
@@ -162,6 +169,19 @@ class SumProcess:
         var = context * self.hyper.context**2 - cross @ cross
         return float(walk @ self.alpha), float(np.sqrt(max(var, 0.0)))
 
+    def means(self, layers: Layers) -> tuple[Array, Array]:
+        """Prior and posterior means of these layers."""
+        w, p, _ = self._terms
+        parts = expand(layers, self.beta)
+        m = parts.sum(1)
+        mean = m + parts @ (COEFFICIENT**2 * p.T @ self.alpha)
+        known = w.T @ self.alpha
+        for start in range(0, len(layers), BLOCK):
+            chosen = slice(start, start + BLOCK)
+            k = covariance(layers[chosen], self.layers, self.hyper)
+            mean[chosen] += m[chosen] * (k @ known)
+        return m, mean
+
     def posterior(self, layers: Layers) -> Posterior:
         """Means of these layers, and what variances of their sums are made of."""
         w, p, _ = self._terms
@@ -192,22 +212,28 @@ class SumProcess:
 
     def noise_var(self, mean: Array) -> Array:
         """Variance of one more measurement of networks that cost this much."""
-        typical = float(np.square(self.rows.known_std).mean())
-        return np.asarray((self.hyper.noise**2 + typical) * np.square(mean))
+        typical = float(np.median(self.rows.known_std)) ** 2
+        timed = float(np.isfinite(self.rows.when).mean())
+        error = self.hyper.noise**2 + DRIFT**2 * timed + typical
+        return np.asarray(error * np.square(mean))
 
     def add(self, layers: Layers, row: Rows) -> SumProcess:
         """The process with one more row; `layers` are the known ones, and new ones behind them.
 
         Hyper-parameters and coefficients stay, the factor grows by a line.
         """
-        after = self.posterior(layers)
-        scale = (row.y + row.counts @ after.m) / 2
-        relative = row.counts / scale[:, None]
-        _, var = self.predict(layers, relative, row.context)
-        walk = self.walk(row.context)[0] * (relative @ after.m)[0]
-        cross = after.cross @ relative[0] + self.whitener @ walk
-        noise = self.hyper.noise**2 + row.known_std[0] ** 2
-        last = 1 / np.sqrt(max(var[0, 0], 0.0) + noise)
+        mine = np.flatnonzero(row.counts[0])
+        after = self.posterior(layers[mine])
+        scale = (row.y + row.counts[:, mine] @ after.m) / 2
+        relative = row.counts[:, mine] / scale[:, None]
+        size = relative @ after.m
+        known = after.cross @ relative[0] + self.whitener @ (self.walk(row.context)[0] * size)
+        cross = known + self.whitener @ _drift(row.when, self.rows.when)[0]
+        _, left = self.predict(layers[mine], relative, row.context)
+        hyper = self.hyper
+        error = hyper.noise**2 + _drift(row.when, row.when)[0, 0] + row.known_std[0] ** 2
+        rest = max(left[0, 0], 0.0) + known @ known + error - cross @ cross
+        last = 1 / np.sqrt(max(rest, hyper.noise**2))
         n = len(self.rows)
         whitener = np.zeros((n + 1, n + 1))
         whitener[:n, :n] = self.whitener
@@ -219,9 +245,10 @@ class SumProcess:
             np.append(self.rows.y, row.y),
             np.append(self.rows.known_std, row.known_std),
             np.append(self.rows.context, row.context),
+            np.append(self.rows.when, row.when),
         )
         scales = np.append(self.scale, scale)
-        residual = rows.y / scales - np.append(self._terms[2], relative @ after.m)
+        residual = rows.y / scales - np.append(self._terms[2], size)
         alpha = whitener.T @ (whitener @ residual)
         return SumProcess(
             self.hyper, self.beta, layers, rows, scales, whitener, alpha, self.log_density
@@ -261,6 +288,7 @@ def fit(layers: Layers, rows: Rows, hyper: Hyper | None = None) -> SumProcess:
     for start in range(0, len(layers), BLOCK):
         chosen = slice(start, start + BLOCK)
         total += w[:, chosen] @ (covariance(layers[chosen], layers, hyper) @ w.T)
+    total += _drift(rows.when, rows.when)
     total[np.diag_indices_from(total)] += hyper.noise**2 + np.square(rows.known_std)
     whitener = np.linalg.inv(np.linalg.cholesky(total))
     alpha = whitener.T @ (whitener @ (rows.y / scale - size))
@@ -321,6 +349,12 @@ def _walk(a: Array, b: Array, hyper: Hyper) -> Array:
     return np.asarray(hyper.context**2 * np.minimum(a[:, None], b))
 
 
+def _drift(a: Array, b: Array) -> Array:
+    """Covariance of the drift in measurements; those of unknown time have none, only noise."""
+    shared = DRIFT**2 * np.exp(-np.abs(a[:, None] - b) / LASTING)
+    return np.where(np.isnan(shared), 0.0, shared)
+
+
 def _alike(a: Layers, b: Layers) -> tuple[npt.NDArray[np.bool_], ...]:
     """Same operation, same kind, same layer; what was never measured is like itself only."""
     same = a.id[:, None] == b.id
@@ -345,7 +379,7 @@ class _Likelihood:
         self.w, p, size = _terms(layers, rows, beta, scale)
         self.linear = COEFFICIENT**2 * p @ p.T
         self.context = np.minimum(rows.context[:, None], rows.context) * np.outer(size, size)
-        self.known_var = np.square(rows.known_std)
+        self.known = np.diag(np.square(rows.known_std)) + _drift(rows.when, rows.when)
         self.residual = rows.y / scale - size
         self.same_op, self.same_kind, _ = _alike(layers, layers)
         self.varying = np.flatnonzero(np.ptp(layers.x, axis=0) > 0)
@@ -353,15 +387,15 @@ class _Likelihood:
         self.distances = np.sqrt(5.0) * np.abs(x[:, :, None] - x[:, None])
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
-        operation, kind, rough, noise, context = np.exp(2 * theta[:5])
-        r = self.distances / np.exp(theta[5:])[:, None, None]
+        operation, kind, rough, noise, context = np.exp(2 * theta[:SCALES])
+        r = self.distances / np.exp(theta[SCALES:])[:, None, None]
         bulge = 1 + r + r * r / 3
         shape = bulge.prod(0) * np.exp(-r.sum(0))
         by_op, by_kind = operation * shape * self.same_op, kind * shape * self.same_kind
         k = by_op + by_kind
         k[np.diag_indices_from(k)] += rough
-        total = self.w @ k @ self.w.T + self.linear + context * self.context
-        total[np.diag_indices_from(total)] += noise + self.known_var
+        total = self.w @ k @ self.w.T + self.linear + context * self.context + self.known
+        total[np.diag_indices_from(total)] += noise
         whitener = np.linalg.inv(np.linalg.cholesky(total))
         alpha = whitener.T @ (whitener @ self.residual)
         value = np.log(whitener.diagonal()).sum() - self.residual @ alpha / 2
@@ -399,7 +433,7 @@ def _maximise(layers: Layers, rows: Rows, beta: Array, scale: Array) -> tuple[Hy
                     options={"ftol": 1e-8, "maxiter": 100})  # fmt: skip
     values = np.exp(best.x)
     lengths = np.full(layers.x.shape[1], LENGTH[0])
-    lengths[likelihood.varying] = values[5:]
-    operation, kind, rough, noise, context = map(float, values[:5])
+    lengths[likelihood.varying] = values[SCALES:]
+    operation, kind, rough, noise, context = map(float, values[:SCALES])
     fitted = Hyper(operation, kind, rough, noise, context, tuple(map(float, lengths)))
     return fitted, -float(best.fun)

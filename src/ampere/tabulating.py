@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 from ampere import sums
 from ampere.adding import AdditiveFit, inflation
-from ampere.encoding import STEP, depth_context, feature_columns
-from ampere.errors import DataError
+from ampere.encoding import STEP, depth_context
+from ampere.errors import DataError, NotCovered
 from ampere.layers import Features, Layer, Widths
 from ampere.polynomials import fit_features, sample_sizes
 from ampere.resizing import Choice, choices
@@ -82,7 +82,12 @@ class FamilyTables:
 
     def __init__(self, layers: Sequence[Layer], fit: AdditiveFit, count: Count) -> None:
         self._fit = fit
+        unknown = [layer.name for layer in map(count, layers) if not fit.encoder.covers(layer)]
+        if unknown:
+            raise NotCovered(f"the profile does not cover {', '.join(unknown)}: no tables of it")
         free = [choice for choice in choices(layers) if not choice.fixed]
+        if not free:
+            raise DataError("no width of this model is free to choose: use `estimate`")
         self.names = tuple(_name(layers, choice) for choice in free)
         self.largest = tuple(choice.size // choice.step * choice.step for choice in free)
         self.steps = tuple(choice.step for choice in free)
@@ -141,6 +146,7 @@ class FamilyTables:
                 f"candidates are rows of {k} whole numbers ({', '.join(self.names)}),"
                 f" not an array of {given.dtype} and shape {given.shape}"
             )
+        given = given.astype(np.intp, copy=False)  # narrow ones overflow when they become indices
         for name, column, step, largest in zip(
             self.names, given.T, self.steps, self.largest, strict=True
         ):
@@ -209,8 +215,8 @@ class _Grid:
                 for name, sizes in widths.items():
                     same &= sizes == layer.widths[name]
                 ids[same] = self.encoder.encode([replace(layer, kind=place.layer.kind)]).id[0]
-        counted = feature_columns(features, list(widths.values()), self.encoder.tile)
-        return sums.Layers(counted, x, np.repeat(one.op, n), np.repeat(one.kind, n), ids)
+        columns = self.encoder.columns(place.layer, features, list(widths.values()))
+        return sums.Layers(columns, x, np.repeat(one.op, n), np.repeat(one.kind, n), ids)
 
     def layers_at(self, levels: Ints) -> Iterator[Layer]:
         """The layers of one candidate."""
@@ -232,7 +238,9 @@ class _Grid:
             return _features([count(place.layer)])
         shape = self.shape(place.axes)
         if math.prod(shape) > LARGEST:
-            raise DataError(f"{place.layer.name} has too many sizes for a table")
+            raise DataError(
+                f"{place.layer.name} has too many sizes for a table: estimate candidates one by one"
+            )
         tops = [size - 1 for size in shape]
         several = [
             np.unique(np.linspace(1, top, sample_sizes(len(shape))).round().astype(int))
@@ -274,19 +282,17 @@ class _Sums:
         for number, place in enumerate(self.grid.places):
             yield place, self.process.posterior(self.grid.layers(number))
 
-    def _step(self) -> sums.Posterior:
-        return self.process.posterior(self.grid.encoder.encode([STEP]))
-
     @cached_property
     def _dearer(self) -> float:
         return self.process.dearer(self.context)[0]
 
     def _mean_tables(self) -> Iterator[Table]:
-        for place, after in self._posteriors():
-            values = place.count * (after.mean + self._dearer * after.m)
+        for number, place in enumerate(self.grid.places):
+            m, mean = self.process.means(self.grid.layers(number))
+            values = place.count * (mean + self._dearer * m)
             yield Table(place.axes, values.reshape(self.grid.shape(place.axes)))
-        step = self._step()
-        yield Table((), step.mean[0] + self._dearer * step.m[0])
+        m, mean = self.process.means(self.grid.encoder.encode([STEP]))
+        yield Table((), mean[0] + self._dearer * m[0])
 
     def means(self, levels: Ints) -> Array:
         return _in_chunks(levels, lambda chunk: _summed(self._means, chunk))
@@ -316,7 +322,7 @@ class _Sums:
         own = hyper.operation**2 + hyper.kind**2 + hyper.rough**2
         walk = self.process.whitener @ self.process.walk(np.array([self.context]))[0]
         rows = []
-        step = self._step()
+        step = self.process.posterior(self.grid.encoder.encode([STEP]))
         found = [*((p.axes, p.count, after) for p, after in self._posteriors()), ((), 1, step)]
         used = np.flatnonzero(np.any([after.parts.any(0) for _, _, after in found], axis=0))
         for axes, count, after in found:

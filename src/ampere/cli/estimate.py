@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere.cli.options import AsJson, Machine, Method, ProfilePath, Training, above_zero
+from ampere.cli.options import AnyDevice, AsJson, Machine, Method, ProfilePath, Training, above_zero
 from ampere.cli.shell import json_text, say
 from ampere.errors import DataError, NotCovered
 from ampere.layers import Json
@@ -52,6 +52,7 @@ def estimate(
     ] = None,
     method: Method = "additive",
     machine: Machine = Machine(),
+    any_device: AnyDevice = False,
     as_json: AsJson = False,
 ) -> str:
     """Estimate what training a model will cost.
@@ -79,7 +80,12 @@ def estimate(
 
         with closing(machine.open()) as device:
             profile = api.after_steps(
-                profile, model, **training.given(), steps=after_steps, device=device
+                profile,
+                model,
+                **training.given(),
+                steps=after_steps,
+                device=device,
+                any_device=any_device,
             )
     subject = _read_layers(layers) if model is None else model
     given = training.given() if layers is None else {}

@@ -122,6 +122,7 @@ def profile_row(profile: Profile, path: Path) -> dict[str, Json]:
         "profiling_s": profile.profiling_s,
         "profiling_j": profile.profiling_j,
         "method": profile.method,
-        "left_out": [rejection.reason for rejection in profile.rejected],
-        "warnings": list(profile.notes),
+        "left_out": len(profile.rejected),
+        "pays_off_after_models": profile.pays_off_after,
+        "warnings": [*profile.notes, *profile.doubts],
     }
