@@ -426,7 +426,7 @@ def test_rows_that_cannot_be_true_are_not_told(told: Path, energy: str, says: st
 def test_faulty_readings_among_others_are_left_out_and_listed(told: Path) -> None:
     rows = told.parent / "rows.jsonl"
     lines = [
-        f'{{"layers": [{{"kind": "last linear", "widths": {{"in": 9}}}}], "energy_j_per_step": {j}}}'
+        f'{{"layers": [{{"kind": "k", "widths": {{"in": 9}}}}], "energy_j_per_step": {j}}}'
         for j in ("0.0012", "-3", "0")
     ]
     rows.write_text("\n".join(lines) + "\n")
