@@ -25,6 +25,7 @@ from ampere.layers import Layer
 from ampere.measurements import Measurement
 
 TILES = (0, 8, 16, 32)  # what a device may round widths up to; the data choose
+TILE_ROWS = 40  # that many of them
 SUSPECT = 3.0  # standard deviations from what all other rows say: worth a closer look
 CONTRADICTS = 4.5  # standard deviations from what a fit without it says: left out
 GROSS = math.log(20)  # the mean alone may be off by 6: what is further from it is a fault
@@ -250,7 +251,7 @@ def _fit(rows: Sequence[Measurement], tile: int) -> AdditiveFit:
     if timed:
         some = [rows[i] for i in timed]
         seconds = [row.time_s_per_step for row in some]
-        time = _process(some, encoder, layers, counts[timed], seconds)
+        time = _process(some, encoder, layers, counts[timed], seconds, energy.hyper)
     return AdditiveFit(encoder, tuple(layers), energy, time, _bounds(layers))
 
 
@@ -260,19 +261,20 @@ def _process(
     layers: Sequence[Layer],
     counts: sums.Array,
     values: Sequence[float],
+    start: sums.Hyper | None = None,
 ) -> sums.SumProcess:
     known_std = np.array([row.error for row in rows])
     context = np.array([depth_context(row.layers) for row in rows])
     when = np.array([row.timestamp for row in rows])
     told = sums.Rows(counts, np.array(values), known_std, context, when)
-    return sums.fit(encoder.encode(layers), told)
+    return sums.fit(encoder.encode(layers), told, start=start)
 
 
 def _choose_tile(rows: Sequence[Measurement]) -> int:
     """The tile under which the rows are likeliest; none if they are too few to tell."""
     if len(rows) < ENOUGH or not any(layer.widths for row in rows for layer in row.layers):
         return 0
-    some = rows if len(rows) <= 60 else [rows[i] for i in _some(len(rows), 60)]
+    some = rows if len(rows) <= TILE_ROWS else [rows[i] for i in _some(len(rows), TILE_ROWS)]
     layers, counts = distinct([(*row.layers, STEP) for row in some])
     joules = [row.energy_j_per_step for row in some]
 

@@ -275,18 +275,23 @@ def covariance(a: Layers, b: Layers, hyper: Hyper) -> Array:
     return np.asarray(bulge * np.exp(-decay) * share + hyper.rough**2 * same)
 
 
-def fit(layers: Layers, rows: Rows, hyper: Hyper | None = None) -> SumProcess:
-    """Coefficients, hyper-parameters unless they are given, and conditioning on all rows."""
+def fit(
+    layers: Layers, rows: Rows, hyper: Hyper | None = None, start: Hyper | None = None
+) -> SumProcess:
+    """Coefficients, hyper-parameters unless they are given, and conditioning on all rows.
+
+    `start` is where the search for hyper-parameters begins: those of a similar quantity, if known.
+    """
     beta = fit_coefficients(layers, rows)
     scale = (rows.y + rows.counts @ expand(layers, beta).sum(1)) / 2
     density = 0.0
     if hyper is None:
-        hyper, density = _maximise(layers, rows, beta, scale)
+        hyper, density = _maximise(layers, rows, beta, scale, start)
     w, p, size = _terms(layers, rows, beta, scale)
     total = COEFFICIENT**2 * p @ p.T
     total += _walk(rows.context, rows.context, hyper) * np.outer(size, size)
-    for start in range(0, len(layers), BLOCK):
-        chosen = slice(start, start + BLOCK)
+    for first in range(0, len(layers), BLOCK):
+        chosen = slice(first, first + BLOCK)
         total += w[:, chosen] @ (covariance(layers[chosen], layers, hyper) @ w.T)
     total += _drift(rows.when, rows.when)
     total[np.diag_indices_from(total)] += hyper.noise**2 + np.square(rows.known_std)
@@ -413,7 +418,9 @@ class _Likelihood:
         return float(value), np.append(scales, lengths)
 
 
-def _maximise(layers: Layers, rows: Rows, beta: Array, scale: Array) -> tuple[Hyper, float]:
+def _maximise(
+    layers: Layers, rows: Rows, beta: Array, scale: Array, start: Hyper | None
+) -> tuple[Hyper, float]:
     """The hyper-parameters of largest posterior density, and its logarithm."""
     from scipy.optimize import minimize
 
@@ -429,8 +436,18 @@ def _maximise(layers: Layers, rows: Rows, beta: Array, scale: Array) -> tuple[Hy
         off = (theta - median) / spread
         return off @ off / 2 - value, off / spread - gradient
 
-    best = minimize(loss, median, jac=True, method="L-BFGS-B", bounds=bounds,
-                    options={"ftol": 1e-8, "maxiter": 100})  # fmt: skip
+    begin = median
+    if start is not None:
+        known = [start.operation, start.kind, start.rough, start.noise, start.context]
+        begin = np.log([*known, *np.array(start.lengths)[likelihood.varying]])
+    best = minimize(
+        loss,
+        begin,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"ftol": 1e-6, "maxiter": 100},
+    )
     values = np.exp(best.x)
     lengths = np.full(layers.x.shape[1], LENGTH[0])
     lengths[likelihood.varying] = values[SCALES:]
