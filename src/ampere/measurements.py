@@ -234,7 +234,10 @@ def _number(row: Mapping[str, Json], name: str, above: float | None = None) -> f
         number = math.inf
     if not math.isfinite(number) or number < 0.0 or (above is not None and number <= above):
         bound = "0 or more" if above is None else f"above {above:g}"
-        raise FaultyReading(f"{name} must be finite and {bound}, not {number}")
+        error = (
+            DataError if above is None else FaultyReading
+        )  # what a meter read, or what a tool wrote
+        raise error(f"{name} must be finite and {bound}, not {number}")
     return number
 
 
