@@ -266,7 +266,7 @@ def expand(layers: Layers, beta: Array) -> Array:
 def covariance(a: Layers, b: Layers, hyper: Hyper) -> Array:
     """Prior covariance of relative deviations."""
     bulge, decay = np.ones((len(a), len(b))), np.zeros((len(a), len(b)))
-    for i in np.flatnonzero((np.vstack([a.x, b.x]) != a.x[:1]).any(0)):  # the others are all alike
+    for i in _varying(np.vstack([a.x, b.x]), np.append(a.op, b.op)):
         r = np.sqrt(5.0) * np.abs(a.x[:, i, None] - b.x[:, i]) / hyper.lengths[i]
         bulge *= 1 + r + r * r / 3
         decay += r
@@ -354,6 +354,11 @@ def _walk(a: Array, b: Array, hyper: Hyper) -> Array:
     return np.asarray(hyper.context**2 * np.minimum(a[:, None], b))
 
 
+def _varying(x: Array, op: Ints) -> Ints:
+    """Coordinates in which layers of one operation differ; between operations none matters."""
+    return np.flatnonzero(np.any([np.ptp(x[op == each], axis=0) > 0 for each in np.unique(op)], 0))
+
+
 def _drift(a: Array, b: Array) -> Array:
     """Covariance of the drift in measurements; those of unknown time have none, only noise."""
     shared = DRIFT**2 * np.exp(-np.abs(a[:, None] - b) / LASTING)
@@ -387,7 +392,7 @@ class _Likelihood:
         self.known = np.diag(np.square(rows.known_std)) + _drift(rows.when, rows.when)
         self.residual = rows.y / scale - size
         self.same_op, self.same_kind, _ = _alike(layers, layers)
-        self.varying = np.flatnonzero(np.ptp(layers.x, axis=0) > 0)
+        self.varying = _varying(layers.x, layers.op)
         x = layers.x[:, self.varying].T
         self.distances = np.sqrt(5.0) * np.abs(x[:, :, None] - x[:, None])
 
