@@ -58,7 +58,7 @@ class Strategy:
         if self.method not in METHODS:
             raise DataError(f"unknown method {self.method!r}: use one of {', '.join(METHODS)}")
         if self.max_measurements < 2:
-            raise DataError(f"{self.max_measurements} measurements teach nothing: use 2 or more")
+            raise DataError(f"max_measurements is {self.max_measurements}: use 2 or more")
         if self.max_points < 2:
             raise DataError(f"max_points is {self.max_points}: at least the 2 bounds are needed")
         if not 0 < self.tolerance < 1:
