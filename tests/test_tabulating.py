@@ -166,3 +166,45 @@ def test_a_profile_makes_tables_of_the_model_that_it_was_made_for() -> None:
     assert profile.energy_gradient([[8, 16, 32, 64]]).shape == (1, 4)
     with pytest.raises(DataError, match="additive"):
         replace(profile, method="paper").tabulate()
+
+
+def test_a_width_that_has_one_size_only_is_an_axis_all_the_same() -> None:
+    from torch import nn
+
+    net = nn.Sequential(nn.Linear(8, 1), nn.ReLU(), nn.Linear(1, 600), nn.ReLU(), nn.Linear(600, 3))
+    layers = read(net, (8,))
+    rng = random.Random(0)
+    drawn = [tuple(map(with_features, resample(layers, rng))) for _ in range(8)]
+    tables = FamilyTables(layers, fit_additive(list(map(measured, drawn))), with_features)
+    assert tables.largest == (1, 600)
+    assert tables.estimate_many([[1, 5], [1, 600]]).shape == (2,)
+    assert tables.energy_gradient([[1, 5]])[0, 0] == 0.0
+
+
+def test_a_model_without_a_free_width_has_no_tables() -> None:
+    from torch import nn
+
+    layers = read(nn.Linear(8, 3), (8,))
+    with pytest.raises(DataError, match="use `estimate`"):
+        FamilyTables(layers, fit_additive([measured(layers)]), with_features)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.int64])
+def test_narrow_integers_are_widths_too(dtype: type) -> None:
+    widths = drawn(cnn5_tables(), 50).astype(dtype)
+    wide = cnn5_tables().estimate_many(widths.astype(int))
+    assert cnn5_tables().estimate_many(widths).tolist() == wide.tolist()
+
+
+def test_tables_of_layers_that_nobody_counted() -> None:
+    rows = [measured(each) for each in members("cnn5", 8)]
+    bare = [
+        replace(row, layers=tuple(replace(one, features=ampere.Features()) for one in row.layers))
+        for row in rows
+    ]
+    fit = fit_additive(bare)
+    tables = FamilyTables(read("zoo:cnn5"), fit, with_features)
+    widths = drawn(tables, 5)
+    for row, joules in zip(widths, tables.estimate_many(widths), strict=True):
+        said = fit.predict(tables.layers_at(row)).total.energy_j
+        assert joules == pytest.approx(said, rel=1e-9)

@@ -23,6 +23,7 @@ from ampere.errors import DataError, NotCovered
 from ampere.fitting import Cost, Layerwise, Line, Prediction, Rejection, usable
 from ampere.layers import Layer
 from ampere.measurements import Measurement
+from ampere.sums import Array
 
 TILES = (0, 8, 16, 32)  # what a device may round widths up to; the data choose
 TILE_ROWS = 40  # that many of them
@@ -145,8 +146,8 @@ class AdditiveFit:
         return tuple(texts)
 
     def _spread(
-        self, process: sums.SumProcess, layers: sums.Layers, counts: sums.Array, context: sums.Array
-    ) -> tuple[sums.Array, sums.Array]:
+        self, process: sums.SumProcess, layers: sums.Layers, counts: Array, context: Array
+    ) -> tuple[Array, Array]:
         """Means and standard deviations; noise is added to the last, the total."""
         mean, covariance = process.predict(layers, counts, context)
         var = np.maximum(np.diagonal(covariance), 0.0)
@@ -185,8 +186,8 @@ class RooflineFit(Layerwise):
     """The mean of the additive method alone: linear in FLOPs and bytes (paper, section 2.2)."""
 
     encoder: Encoder
-    energy: sums.Array
-    time: sums.Array | None
+    energy: Array
+    time: Array | None
     error: float
     method: str = field(default="roofline", init=False)
 
@@ -211,23 +212,25 @@ def fit_roofline(measurements: Sequence[Measurement]) -> RooflineFit:
     rows = sorted(usable(measurements), key=_order)
     if not rows:
         raise DataError("there is no measurement to fit: every row failed, or there are none")
-    layers, counts = distinct([(*row.layers, STEP) for row in rows])
-    encoder = Encoder.of(layers)
-    encoded = encoder.encode(layers)
-
-    def coefficients(values: Sequence[float]) -> sums.Array | None:
-        y, nothing = np.array(values), np.zeros(len(values))
-        known = np.isfinite(y)
-        if not known.any():
-            return None
-        return sums.fit_coefficients(encoded, sums.Rows(counts, y, *[nothing] * 3)[known])
-
+    encoder = Encoder.of([STEP, *(layer for row in rows for layer in row.layers)])
     joules = [row.energy_j_per_step for row in rows]
-    energy = coefficients(joules)
-    assert energy is not None  # joules are never missing
-    said = counts @ sums.expand(encoded, energy).sum(1)
+    energy, said = _coefficients(rows, encoder, joules)
     error = float(np.sqrt(np.square(said / joules - 1).mean()))
-    return RooflineFit(encoder, energy, coefficients([row.time_s_per_step for row in rows]), error)
+    timed = [row for row in rows if math.isfinite(row.time_s_per_step)]
+    if not timed:
+        return RooflineFit(encoder, energy, None, error)
+    time, _ = _coefficients(timed, encoder, [row.time_s_per_step for row in timed])
+    return RooflineFit(encoder, energy, time, error)
+
+
+def _coefficients(
+    rows: Sequence[Measurement], encoder: Encoder, values: Sequence[float]
+) -> tuple[Array, Array]:
+    """Coefficients of the mean alone, and what it says of each row."""
+    layers, counts = distinct([(*row.layers, STEP) for row in rows])
+    encoded = encoder.encode(layers)
+    beta = sums.fit_coefficients(encoded, counts, np.array(values))
+    return beta, counts @ sums.expand(encoded, beta).sum(1)
 
 
 def inflation(rows: int) -> float:
@@ -259,7 +262,7 @@ def _process(
     rows: Sequence[Measurement],
     encoder: Encoder,
     layers: Sequence[Layer],
-    counts: sums.Array,
+    counts: Array,
     values: Sequence[float],
     start: sums.Hyper | None = None,
 ) -> sums.SumProcess:
@@ -293,12 +296,9 @@ def _gross_faults(rows: Sequence[Measurement]) -> dict[int, str]:
     """Rows that are several times what their layers' features suggest: a meter wrapped around."""
     if len(rows) < ENOUGH:
         return {}
-    layers, counts = distinct([(*row.layers, STEP) for row in rows])
     joules = np.array([row.energy_j_per_step for row in rows])
-    nothing = np.zeros(len(rows))
-    encoded = Encoder.of(layers).encode(layers)
-    beta = sums.fit_coefficients(encoded, sums.Rows(counts, joules, *[nothing] * 3))
-    said = counts @ sums.expand(encoded, beta).sum(1)
+    encoder = Encoder.of([STEP, *(layer for row in rows for layer in row.layers)])
+    _, said = _coefficients(rows, encoder, joules.tolist())
     off = np.log(joules / said)
     off -= np.median(off)
     limit = max(GROSS, 6 * float(np.median(np.abs(off))) / 0.6745)

@@ -7,8 +7,9 @@ is its own family: its layers at random widths from 1 to the original, widths th
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ampere import zoo
 from ampere.devices.device import ModelSpec, Workload
@@ -16,6 +17,7 @@ from ampere.layers import Layer
 from ampere.resizing import resample
 
 GIVE_UP = 1000  # draws without a new member
+T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Member:
 
 
 def members(spec: ModelSpec, rng: random.Random) -> Iterator[Member]:
-    """Distinct members, without end; equal draws are left out."""
+    """Distinct members, in random order, until there seem to be no others."""
     from ampere.frameworks.torch import read
 
     def layers_of(model: str) -> tuple[Layer, ...]:
@@ -45,27 +47,27 @@ def members(spec: ModelSpec, rng: random.Random) -> Iterator[Member]:
     if family is None:
         yield from resampled(spec.model, layers_of(spec.model), rng)
         return
-    seen: set[str] = set()
-    misses = 0
-    while misses < GIVE_UP:
-        name = family.describe(family.sample(rng))
-        misses = misses + 1 if name in seen else 0
-        if name not in seen:
-            seen.add(name)
-            yield Member(name, Workload(model=replace(spec, model=name)), layers_of(name))
+    for name in _distinct(lambda: family.describe(family.sample(rng))):
+        yield Member(name, Workload(model=replace(spec, model=name)), layers_of(name))
 
 
 def resampled(name: str, layers: Sequence[Layer], rng: random.Random) -> Iterator[Member]:
     """A network at distinct random widths, built from its layers."""
     from ampere.frameworks.torch.counting import with_features
 
-    seen: set[object] = set()
+    for drawn in _distinct(lambda: resample(layers, rng)):
+        counted = tuple(with_features(layer) for layer in drawn)
+        title = f"{name} {[dict(layer.widths) for layer in drawn]}"
+        yield Member(title, Workload(layers=counted), counted)
+
+
+def _distinct(draw: Callable[[], T]) -> Iterator[T]:
+    """What is drawn, equal draws left out, until nothing new seems to come."""
+    seen: set[T] = set()
     misses = 0
     while misses < GIVE_UP:
-        drawn = tuple(with_features(layer) for layer in resample(layers, rng))
-        key = tuple(layer.widths for layer in drawn)
-        misses = misses + 1 if key in seen else 0
-        if key not in seen:
-            seen.add(key)
-            title = f"{name} {[dict(layer.widths) for layer in drawn]}"
-            yield Member(title, Workload(layers=drawn), drawn)
+        drawn = draw()
+        misses = misses + 1 if drawn in seen else 0
+        if not misses:
+            seen.add(drawn)
+            yield drawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -80,14 +81,14 @@ class Fit(Protocol):
         ...
 
 
-class Layerwise:
+class Layerwise(ABC):
     """A fit that knows the cost of each layer by itself, and adds them up (paper, eq. 4)."""
 
     noise: float = 0.0  # relative error of one more measurement of a whole network
 
+    @abstractmethod
     def cost(self, layer: Layer) -> Cost:
         """Joules and seconds of one layer; a kind that is not known raises NotCovered."""
-        raise NotImplementedError
 
     def is_extrapolated(self, layer: Layer) -> bool:
         """Whether the layer's widths lie outside what was measured."""

@@ -51,6 +51,12 @@ class Measurement:
         return self.spread / math.sqrt(self.repeats)
 
     @property
+    def metered_j(self) -> float:
+        """Joules of all its bursts; warming up is not metered."""
+        joules = (value for value in self.bursts.get("energy_j", []) if value is not None)
+        return math.fsum(joules) * float(self.bursts.get("steps", 1))
+
+    @property
     def timestamp(self) -> float:
         """`when` in seconds; NaN if it says nothing that can be read."""
         try:

@@ -77,7 +77,6 @@ class _Run:
     handle: int | None = None
     steps: int = 1
     bursts: list[Burst] = field(default_factory=list)
-    rounds: list[int] = field(default_factory=list)
     failed: str | None = None
     cost_s: float = 0.0
 
@@ -134,7 +133,7 @@ def measure(
                 break
             references.append(device.burst(reference.handle, pace))
             for run in open_runs:
-                run.charge(lambda run=run, turn=turn: _burst(device, run, turn))  # type: ignore[misc]
+                run.charge(lambda run=run: _burst(device, run))  # type: ignore[misc]
         references.append(device.burst(reference.handle, pace))
     except MeasurementFailed as error:
         raise DeviceError(f"the reference workload failed: {error}") from None
@@ -177,11 +176,10 @@ def _warm_up(device: Device, handle: int, burst_s: float, warmup_s: float) -> in
     return max(1, round(burst_s / pace))
 
 
-def _burst(device: Device, run: _Run, turn: int) -> None:
+def _burst(device: Device, run: _Run) -> None:
     if run.handle is None:
         raise MeasurementFailed("it was never loaded")
     run.bursts.append(device.burst(run.handle, run.steps))
-    run.rounds.append(turn)
 
 
 def _unload_all(device: Device, handles: Sequence[int]) -> None:
@@ -217,7 +215,7 @@ def _drifts(runs: Sequence[_Run], references: Sequence[Burst], nominal: Referenc
 
     Runs have all rounds in common, since those that failed are left out.
     """
-    around = [references[turn : turn + 2] for turn in range(len(runs[0].rounds))] if runs else []
+    around = [references[turn : turn + 2] for turn in range(len(runs[0].bursts))] if runs else []
     joules = [[burst.energy_j / burst.steps for burst in run.bursts] for run in runs]
     seconds = [[burst.time_s / burst.steps for burst in run.bursts] for run in runs]
     reference_j = [sum(b.energy_j for b in pair) / sum(b.steps for b in pair) for pair in around]

@@ -135,20 +135,20 @@ class Profile:
         layers = self._layers(model, input, batch_size, optimizer, loss)
         return FamilyTables(layers, self.fit, with_features)
 
-    def estimate_many(self, widths: npt.ArrayLike, model: nn.Module | str | None = None) -> Array:
-        """Joules per step of many candidates, rows of widths in the order of `tabulate().names`.
+    def estimate_many(self, widths: npt.ArrayLike) -> Array:
+        """Joules per step of candidates of the model that the profile was made for.
 
-        For seconds, deviations and gradients, and to search again and again, keep `tabulate()`.
+        Rows of widths, in the order of `tabulate().names`; for other models keep `tabulate(model)`.
         """
-        return self._tables(model).estimate_many(widths)
+        return self._tables.estimate_many(widths)
 
-    def energy_gradient(self, widths: npt.ArrayLike, model: nn.Module | str | None = None) -> Array:
-        """Joules per channel of each width of each candidate."""
-        return self._tables(model).energy_gradient(widths)
+    def energy_gradient(self, widths: npt.ArrayLike) -> Array:
+        """Joules per channel of each width of each of these candidates."""
+        return self._tables.energy_gradient(widths)
 
-    def _tables(self, model: nn.Module | str | None) -> FamilyTables:
-        known: dict[object, FamilyTables] = self.__dict__.setdefault("_known_tables", {})
-        return known.get(model) or known.setdefault(model, self.tabulate(model))
+    @cached_property
+    def _tables(self) -> FamilyTables:
+        return self.tabulate()
 
     @property
     def provenance(self) -> Provenance:
@@ -233,13 +233,7 @@ class Profile:
     @property
     def profiling_j(self) -> float:
         """Joules of the bursts that were metered, warming up left out."""
-        return math.fsum(
-            joules * m.bursts.get("steps", 1)
-            for m in self.measurements
-            if m.stage == "step"
-            for joules in m.bursts.get("energy_j", [])
-            if joules is not None
-        )
+        return math.fsum(m.metered_j for m in self.measurements if m.stage == "step")
 
     @property
     def pace(self) -> float | None:

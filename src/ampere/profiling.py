@@ -331,18 +331,12 @@ def run_profiler(
             journal.append(measurement)
             profiler.tell(measurement)
             done += 1
-            spent_j += _joules(measurement)
+            spent_j += measurement.metered_j
     watch(Event("done", done, done, 0.0))
 
 
 def _workload(network: Variant | Probe) -> Workload:
     return network.workload if isinstance(network, Probe) else Workload(network.layers)
-
-
-def _joules(measurement: Measurement) -> float:
-    """What the bursts of a measurement took; warming up is not metered."""
-    bursts = measurement.bursts.get("energy_j", [])
-    return float(sum(bursts) * measurement.bursts.get("steps", 1))
 
 
 def open_journal(

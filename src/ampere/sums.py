@@ -101,7 +101,7 @@ class Rows:
     def __len__(self) -> int:
         return len(self.y)
 
-    def __getitem__(self, chosen: Ints | slice | npt.NDArray[np.bool_]) -> Rows:
+    def __getitem__(self, chosen: Ints | slice) -> Rows:
         return Rows(*(values[chosen] for values in vars(self).values()))
 
 
@@ -282,7 +282,7 @@ def fit(
 
     `start` is where the search for hyper-parameters begins: those of a similar quantity, if known.
     """
-    beta = fit_coefficients(layers, rows)
+    beta = fit_coefficients(layers, rows.counts, rows.y)
     scale = (rows.y + rows.counts @ expand(layers, beta).sum(1)) / 2
     density = 0.0
     if hyper is None:
@@ -300,23 +300,23 @@ def fit(
     return SumProcess(hyper, beta, layers, rows, scale, whitener, alpha, density)
 
 
-def fit_coefficients(layers: Layers, rows: Rows) -> Array:
+def fit_coefficients(layers: Layers, counts: Array, y: Array) -> Array:
     """Coefficients of least relative errors, none below 0: a row for each operation.
 
     They lean on those that all operations share (the last row) where an operation's own rows leave
     them open. None is exactly 0, since deviations are relative to it.
     """
     operations, width = int(layers.op.max()) + 1, layers.features.shape[1]
-    summed = rows.counts @ layers.features
+    summed = counts @ layers.features
     used = summed.any(0)
     size = np.zeros(width)
-    size[used] = [np.median((column / rows.y)[column > 0]) for column in summed.T[used]]
+    size[used] = [np.median((column / y)[column > 0]) for column in summed.T[used]]
     shared = np.zeros(width)
     equal = 1 / max(int(used.sum()), 1)  # the pull, weak, is towards equal shares
-    share = _least_relative(summed[:, used] / size[used], rows.y, equal, 0.03)
+    share = _least_relative(summed[:, used] / size[used], y, equal, 0.03)
     shared[used] = np.maximum(share, 0.02 * equal) / size[used]
     start = np.tile(shared, (operations + 1, 1))
-    share = _least_relative(rows.counts @ expand(layers, start), rows.y, 1.0, 0.15)
+    share = _least_relative(counts @ expand(layers, start), y, 1.0, 0.15)
     return np.asarray(start * np.maximum(share, 0.01).reshape(operations + 1, width))
 
 
