@@ -32,17 +32,20 @@ from machine import RESULTS, machine_line, write_section
 import ampere
 from ampere import zoo
 from ampere.adding import fit_additive, fit_roofline
-from ampere.api import make_prober
 from ampere.baselines import fit_flops, fit_flops_affine
 from ampere.devices.device import Device, ModelSpec
 from ampere.estimating import estimate
-from ampere.families import Member, members
+from ampere.families import Network, members, original
 from ampere.fitting import Fit
 from ampere.frameworks.torch import plan_variants, read
+from ampere.isolating import Isolator
 from ampere.journal import Journal, read_journal
 from ampere.measurements import Measurement
 from ampere.measuring import measure
-from ampere.profiling import Profiler, Strategy, open_journal, reference_of, run_profiler
+from ampere.probing import make_prober
+from ampere.profiles import Training
+from ampere.profiling import open_journal, reference_of, run_profiler
+from ampere.strategies import Strategy
 from ampere.subtracting import fit_paper
 
 SEEDS = (0, 1, 2)
@@ -81,7 +84,7 @@ def say(text: str) -> None:
 
 
 def meter(
-    drawn: Sequence[Member], journal: Journal, device: Device, seed: int
+    drawn: Sequence[Network], journal: Journal, device: Device, seed: int
 ) -> list[Measurement]:
     """Each member once, in a company that the seed decides."""
     order = list(range(len(drawn)))
@@ -114,14 +117,13 @@ def run(family: str, threads: int, models: int, max_points: int) -> None:
             opened["first"].append(row)
         say(f"{family}: the paper's variants")
         strategy = Strategy("paper", max_points=max_points)
-        run_profiler(Profiler(plan_variants(layers), strategy), device, paper)
+        run_profiler(Isolator(plan_variants(layers), strategy), device, paper)
         used = len(paper.measurements)
         for seed in SEEDS:
             limit = max(max(SIZES), used if seed == SEEDS[0] else math.ceil(used / 3))
             say(f"{family}: what seed {seed} asks for, {limit} of the paper's {used}")
-            asker = make_prober(
-                spec.model, layers, Strategy(seed=seed, max_measurements=limit, tolerance=1e-6)
-            )
+            strategy = Strategy(seed=seed, max_measurements=limit, tolerance=1e-6)
+            asker = make_prober(original(spec.model, layers, None, Training()), strategy)
             run_profiler(asker, device, opened[f"seed{seed}"])
         say(f"{family}: {models} members once more")
         for row in meter(drawn, paper, device, 1):

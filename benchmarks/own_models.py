@@ -39,7 +39,7 @@ from ampere.adding import fit_roofline
 from ampere.baselines import fit_flops, fit_flops_affine
 from ampere.devices.device import Device, ModelSpec, Workload
 from ampere.evaluating import Evaluation, compare
-from ampere.families import Member
+from ampere.families import Network
 from ampere.fitting import usable
 from ampere.measuring import measure
 from ampere.profiling import open_journal, reference_of
@@ -75,11 +75,11 @@ class Family:
         every = [dict(zip(self.choices, point, strict=True)) for point in points]
         return list(random.Random(0).sample([a for a in every if a != self.profiled], count))
 
-    def member(self, arguments: Arguments) -> Member:
+    def member(self, arguments: Arguments) -> Network:
         """A model as its factory builds it, and its layers as they are read from it."""
         spec = self.spec(arguments)
         layers = ampere.read_layers(spec)
-        return Member(self.text(arguments), Workload(model=ModelSpec(spec)), layers)
+        return Network(self.text(arguments), Workload(model=ModelSpec(spec)), layers)
 
 
 FAMILIES = {

@@ -16,15 +16,14 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import json
 import math
 import resource
-import statistics
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 from machine import RESULTS, machine_line, write_section
+from speed import median_s
 
 import ampere
 from ampere.adding import fit_additive
@@ -33,17 +32,6 @@ from ampere.tabulating import FamilyTables
 
 PROFILE = RESULTS / "additive_cnn5_seed0.ampere"
 SIZES = (20, 50, 100, 200, 500, 1000, 2000)
-
-
-def median_s(work: Callable[[], object], repeats: int = 7) -> float:
-    """The median of some runs, after one that warms up."""
-    work()
-    spent = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        spent.append(time.perf_counter() - start)
-    return statistics.median(spent)
 
 
 def draw(tables: FamilyTables, n: int, seed: int = 0) -> npt.NDArray[np.int64]:

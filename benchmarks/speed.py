@@ -20,7 +20,7 @@ from ampere.measurements import Measurement
 from ampere.subtracting import fit_paper
 
 
-def median_s(action: Callable[[], object], repeats: int) -> float:
+def median_s(action: Callable[[], object], repeats: int = 7) -> float:
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -53,9 +53,10 @@ def start_up() -> list[str]:
 def synthetic_rows(layers: tuple[Layer, ...]) -> list[Measurement]:
     """Measurements with a known cost: what they say does not matter here, how many does."""
     from ampere.frameworks.torch import plan_variants
-    from ampere.profiling import Profiler, Strategy
+    from ampere.isolating import Isolator
+    from ampere.strategies import Strategy
 
-    profiler = Profiler(plan_variants(layers), Strategy(max_points=14, tolerance=1e-9))
+    profiler = Isolator(plan_variants(layers), Strategy(max_points=14, tolerance=1e-9))
     rows: list[Measurement] = []
     while not profiler.should_stop:
         for variant in profiler.ask(8):

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from ampere.encoding import (
     FEATURES,
     STEP,
-    VARIANT,
     Encoder,
     coordinates,
     depth_context,
@@ -22,6 +21,7 @@ from ampere.encoding import (
     key_of,
 )
 from ampere.layers import Features, Json, Layer, LayerKind, Role, Widths
+from ampere.variants import MOST_LAYERS
 from fakes import FIRST, HIDDEN, LAST, plain_layer, plain_model
 
 KNOWN = Features(1000.0, 200.0, 30.0)
@@ -266,7 +266,7 @@ def test_distinct_layers_are_counted_network_by_network() -> None:
 
 def test_depth_is_in_octaves_above_the_largest_variant() -> None:
     layer = plain_layer(HIDDEN, in_=4, out=4)
-    assert VARIANT == 3
+    assert MOST_LAYERS == 3
     assert [depth_context([layer] * n) for n in (1, 2, 3, 6, 12)] == [0, 0, 0, 1, 2]
     assert depth_context([]) == 0
     assert depth_context([plain_layer(HIDDEN, 5, in_=4, out=4), layer]) == 1

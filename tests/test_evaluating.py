@@ -12,9 +12,11 @@ from ampere.devices.device import ModelSpec
 from ampere.errors import FingerprintError, NotCovered
 from ampere.evaluating import Evaluation, ModelResult, evaluate
 from ampere.families import members, resample
+from ampere.isolating import Isolator
 from ampere.layers import shape_at
 from ampere.meters.meter import Provenance
-from ampere.profiling import Profiler, Strategy, open_journal, run_profiler
+from ampere.profiling import open_journal, run_profiler
+from ampere.strategies import Strategy
 from fakes import FakeDevice, known_cost, total
 
 
@@ -104,7 +106,7 @@ def test_end_to_end_on_known_costs(tmp_path) -> None:  # type: ignore[no-untyped
     journal, _ = open_journal(tmp_path / "lstm.ampere", device)
     with journal:
         run_profiler(
-            Profiler(plan_variants(read("zoo:lstm")), Strategy(max_points=12)), device, journal
+            Isolator(plan_variants(read("zoo:lstm")), Strategy(max_points=12)), device, journal
         )
         before = len(journal.measurements)
         found = evaluate(ModelSpec("zoo:lstm"), journal, device, models=6)
@@ -138,7 +140,7 @@ def test_another_device_and_an_uncovered_family_are_refused(tmp_path) -> None:  
     journal, _ = open_journal(tmp_path / "lstm.ampere", device)
     with journal:
         run_profiler(
-            Profiler(plan_variants(read("zoo:lstm")), Strategy(max_points=4)), device, journal
+            Isolator(plan_variants(read("zoo:lstm")), Strategy(max_points=4)), device, journal
         )
         with pytest.raises(NotCovered, match="profile this family first"):
             evaluate(ModelSpec("zoo:lenet5"), journal, device, models=1)

@@ -10,18 +10,19 @@ import pytest
 import ampere
 from ampere.devices.device import Workload
 from ampere.errors import DataError
+from ampere.families import Network
 from ampere.layers import Layer
 from ampere.measurements import Measurement
-from ampere.probing import START, Probe, Prober
+from ampere.probing import START, Prober
 from fakes import FakeDevice, exact, known_cost, plain_model, total
 
 
-def probe(*widths: int) -> Probe:
+def probe(*widths: int) -> Network:
     layers = plain_model(*widths)
-    return Probe(str(widths), Workload(layers), layers)
+    return Network(str(widths), Workload(layers), layers)
 
 
-def pool(n: int = 20, seed: int = 0, largest: int = 64) -> list[Probe]:
+def pool(n: int = 20, seed: int = 0, largest: int = 64) -> list[Network]:
     rng = random.Random(seed)
     drawn = {tuple(rng.randint(1, largest) for _ in range(3)) for _ in range(n)}
     return [probe(*widths) for widths in sorted(drawn)]
@@ -31,7 +32,7 @@ def asked(n: int = 8) -> list[tuple[Layer, ...]]:
     return [each.layers for each in pool(n, seed=9)]
 
 
-def answer(prober: Prober, probes: list[Probe]) -> None:
+def answer(prober: Prober, probes: list[Network]) -> None:
     for each in probes:
         prober.tell(exact(each.layers))
 
@@ -96,7 +97,8 @@ def test_lack_of_time_cuts_it_short_but_two_are_measured() -> None:
 
 def test_what_is_larger_than_what_ran_out_of_memory_is_not_tried() -> None:
     probes = [
-        Probe(str(size), Workload(plain_model(size)), _sized(size)) for size in (32, 8, 16, 48, 64)
+        Network(str(size), Workload(plain_model(size)), _sized(size))
+        for size in (32, 8, 16, 48, 64)
     ]
     prober = Prober(probes, asked())
     prober.tell(Measurement(probes[0].layers, failed="out of memory"))

@@ -14,12 +14,14 @@ import pytest
 from ampere.devices.device import Workload
 from ampere.errors import DataError, FingerprintError
 from ampere.fitting import Cost
+from ampere.isolating import Isolator
 from ampere.journal import read_journal
 from ampere.layers import Layer, Role, Widths
 from ampere.measurements import Measurement
 from ampere.measuring import Effort
 from ampere.profiles import Profile
-from ampere.profiling import Profiler, Strategy, open_journal, resume, run_profiler
+from ampere.profiling import open_journal, resume, run_profiler
+from ampere.strategies import Strategy
 from ampere.subtracting import fit_kind, isolated_points
 from ampere.variants import Variant, isolate
 from fakes import (
@@ -43,7 +45,7 @@ def answer(variant: Variant) -> Measurement:
 
 
 def drive(
-    profiler: Profiler, answer: Answer = answer, n: int = 1, measurements: float = float("inf")
+    profiler: Isolator, answer: Answer = answer, n: int = 1, measurements: float = float("inf")
 ) -> list[Variant]:
     """Ask and tell until the profiler stops, or this many were measured."""
     done: list[Variant] = []
@@ -64,7 +66,7 @@ def points(variants: list[Variant], role: Role) -> list[tuple[int, ...]]:
 
 
 def test_kinds_start_at_the_bounds_and_take_turns_last_first_hidden() -> None:
-    profiler = Profiler(plain_plan(), Strategy(max_points=5, tolerance=FINE))
+    profiler = Isolator(plain_plan(), Strategy(max_points=5, tolerance=FINE))
     assert profiler.phase is Role.LAST
     variants = drive(profiler)
     roles = [variant.subject.kind.role for variant in variants]
@@ -77,14 +79,14 @@ def test_kinds_start_at_the_bounds_and_take_turns_last_first_hidden() -> None:
 
 
 def test_widths_keep_to_their_multiples() -> None:
-    profiler = Profiler(plain_plan(62, multiple=4), Strategy(max_points=6, tolerance=FINE))
+    profiler = Isolator(plain_plan(62, multiple=4), Strategy(max_points=6, tolerance=FINE))
     asked = [point for variant in drive(profiler) for point in variant.subject.widths.values()]
     assert {width % 4 for width in asked} == {0}
     assert (min(asked), max(asked)) == (4, 60)
 
 
 def test_bounds_that_meet_are_one_point() -> None:
-    variants = drive(Profiler(plain_plan(1)))
+    variants = drive(Isolator(plain_plan(1)))
     assert [tuple(variant.subject.widths.values()) for variant in variants] == [(1,), (1,), (1, 1)]
 
 
@@ -95,7 +97,7 @@ def test_the_next_point_is_where_the_guide_is_least_sure(guide: str) -> None:
         return Cost(1e-3 * (1 + 9 * width**0.1), 0.0, 1e-3 * (1 + 9 * width**8), 0.0)
 
     strategy = Strategy(max_points=7, tolerance=FINE, guide=guide)
-    profiler = Profiler(plain_plan(), strategy)
+    profiler = Isolator(plain_plan(), strategy)
     rows: list[Measurement] = []
     while len(rows) < 7:
         (variant,) = profiler.ask()
@@ -114,12 +116,12 @@ def test_a_kind_ends_when_it_is_sure() -> None:
     def flat(variant: Variant) -> Measurement:
         return exact(variant.layers, lambda layer: Cost(1e-3, 0.0, 1e-3, 0.0))
 
-    counts = Counter(v.subject.kind.role for v in drive(Profiler(plain_plan()), flat))
+    counts = Counter(v.subject.kind.role for v in drive(Isolator(plain_plan()), flat))
     assert counts[Role.LAST] < 8
     assert counts[Role.LAST] > 2  # never on the bounds alone
     assert counts[Role.HIDDEN] > 4
     loose, tight = (
-        len(drive(Profiler(plain_plan(), Strategy(tolerance=tolerance, max_points=9))))
+        len(drive(Isolator(plain_plan(), Strategy(tolerance=tolerance, max_points=9))))
         for tolerance in (0.2, 0.01)
     )
     assert loose < tight <= 27
@@ -127,14 +129,14 @@ def test_a_kind_ends_when_it_is_sure() -> None:
 
 @pytest.mark.parametrize("n", [3, 7])
 def test_no_variant_is_handed_out_twice(n: int) -> None:
-    profiler = Profiler(plain_plan(8), Strategy(max_points=12, tolerance=FINE))
+    profiler = Isolator(plain_plan(8), Strategy(max_points=12, tolerance=FINE))
     variants = drive(profiler, n=n)
     assert len({variant.layers for variant in variants}) == len(variants)
     assert len(points(variants, Role.LAST)) == 8  # there are no more widths
 
 
 def test_what_is_asked_for_is_not_asked_again_before_it_is_told() -> None:
-    profiler = Profiler(plain_plan(), Strategy(max_points=12, tolerance=FINE))
+    profiler = Isolator(plain_plan(), Strategy(max_points=12, tolerance=FINE))
     drive(profiler, measurements=2)
     first, second = profiler.ask(3), profiler.ask(3)
     widths = [variant.subject.widths for variant in (*first, *second)]
@@ -149,7 +151,7 @@ def test_failures_are_told_and_not_asked_again() -> None:
             return Measurement(variant.layers, failed="out of memory")
         return exact(variant.layers)
 
-    profiler = Profiler(plain_plan(), Strategy(max_points=8, tolerance=FINE))
+    profiler = Isolator(plain_plan(), Strategy(max_points=8, tolerance=FINE))
     variants = drive(profiler, fails_when_wide, n=2)
     assert len({variant.layers for variant in variants}) == len(variants)
     assert profiler.should_stop
@@ -160,16 +162,16 @@ def test_a_kind_that_always_fails_does_not_hold_up_the_others() -> None:
     def no_last(variant: Variant) -> Measurement:
         return Measurement(variant.layers, failed="it hung")
 
-    counts = Counter(v.subject.kind.role for v in drive(Profiler(plain_plan()), no_last))
+    counts = Counter(v.subject.kind.role for v in drive(Isolator(plain_plan()), no_last))
     assert counts == {Role.LAST: 2, Role.FIRST: 2, Role.HIDDEN: 4}
 
 
 @pytest.mark.parametrize("interrupted_after", [1, 5, 9, 13])
 def test_a_journal_told_again_resumes(interrupted_after: int) -> None:
     strategy = Strategy(max_points=6, tolerance=FINE)
-    interrupted = Profiler(plain_plan(), strategy)
+    interrupted = Isolator(plain_plan(), strategy)
     told = [answer(v) for v in drive(interrupted, measurements=interrupted_after)]
-    resumed = Profiler(plain_plan(), strategy)
+    resumed = Isolator(plain_plan(), strategy)
     resume(resumed, [Measurement.from_json(row.to_json()) for row in told])
     assert resumed.remaining == interrupted.remaining
     assert [v.layers for v in drive(resumed)] == [v.layers for v in drive(interrupted)]
@@ -185,7 +187,7 @@ def test_a_journal_told_again_resumes(interrupted_after: int) -> None:
     ids=["a whole model", "one kind at two widths", "a part"],
 )
 def test_rows_that_are_no_variants_are_borne(layers: tuple[Layer, ...]) -> None:
-    profiler = Profiler(plain_plan())
+    profiler = Isolator(plain_plan())
     profiler.tell(exact(layers))
     assert points(profiler.ask(2), Role.LAST) == [(1,), (64,)]
 
@@ -193,7 +195,7 @@ def test_rows_that_are_no_variants_are_borne(layers: tuple[Layer, ...]) -> None:
 @pytest.mark.parametrize("affordable", [24, 40])
 def test_what_is_affordable_is_shared_out(affordable: int) -> None:
     """Two kinds over one width and one over two: by 2 : 2 : 4."""
-    profiler = Profiler(plain_plan(), Strategy(tolerance=FINE))
+    profiler = Isolator(plain_plan(), Strategy(tolerance=FINE))
     counts: Counter[Role] = Counter()
     while not profiler.should_stop:
         variants = profiler.ask(4, affordable - counts.total())
@@ -215,9 +217,9 @@ def test_strategies_that_cannot_be(wrong: dict[str, Any]) -> None:
         Strategy(**wrong)
 
 
-def profile(path: Path, device: FakeDevice, effort: Effort = QUICK, **settings: Any) -> Profiler:
+def profile(path: Path, device: FakeDevice, effort: Effort = QUICK, **settings: Any) -> Isolator:
     """What `ampere profile` does, on a fake."""
-    profiler = Profiler(plain_plan(), Strategy(max_points=16, tolerance=0.01))
+    profiler = Isolator(plain_plan(), Strategy(max_points=16, tolerance=0.01))
     journal, notes = open_journal(path, device, model="chain")
     assert notes == []
     with journal:
@@ -288,9 +290,9 @@ def test_another_device_is_refused(tmp_path: Path) -> None:
 
 def test_more_points_of_a_last_kind_are_not_learnt_from_what_it_taught() -> None:
     plan = plain_plan()
-    first = Profiler(plan, Strategy(max_points=4, tolerance=FINE))
+    first = Isolator(plan, Strategy(max_points=4, tolerance=FINE))
     rows = [answer(variant) for variant in drive(first)]
-    again = Profiler(plan, Strategy(max_points=5, tolerance=FINE))
+    again = Isolator(plan, Strategy(max_points=5, tolerance=FINE))
     resume(again, rows)
     (variant,) = again.ask()
     assert variant.subject.kind.role is Role.LAST

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from ampere.measuring import Effort
     from ampere.meters.meter import Meter, Provenance, Reading
     from ampere.profiles import Profile, fit
-    from ampere.profiling import Profiler, Strategy
+    from ampere.profiling import Profiler
+    from ampere.strategies import Strategy
 
 _HOMES = {
     "AmpereError": "ampere.errors",
@@ -54,7 +55,7 @@ _HOMES = {
     "Reading": "ampere.meters.meter",
     "Role": "ampere.layers",
     "Settings": "ampere.devices.device",
-    "Strategy": "ampere.profiling",
+    "Strategy": "ampere.strategies",
     "Widths": "ampere.layers",
     "after_steps": "ampere.api",
     "check": "ampere.api",

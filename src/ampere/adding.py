@@ -18,12 +18,13 @@ from functools import cached_property
 import numpy as np
 
 from ampere import sums
-from ampere.encoding import STEP, VARIANT, Encoder, depth_context, distinct, key_of
+from ampere.encoding import STEP, Encoder, depth_context, distinct, key_of
 from ampere.errors import DataError, NotCovered
 from ampere.fitting import Cost, Layerwise, Line, Prediction, Rejection, usable
 from ampere.layers import Layer
 from ampere.measurements import Measurement
 from ampere.sums import Array
+from ampere.variants import MOST_LAYERS
 
 TILES = (0, 8, 16, 32)  # what a device may round widths up to; the data choose
 TILE_ROWS = 40  # that many of them
@@ -140,7 +141,7 @@ class AdditiveFit:
             if abs(mean) > max(NOTABLE, 2 * std):
                 word = "more" if mean > 0 else "less"
                 texts.append(
-                    f"not quite additive: networks of {round(VARIANT * 2**deepest)} layers take"
+                    f"not quite additive: networks of {round(MOST_LAYERS * 2**deepest)} layers take"
                     f" {abs(mean):.0%} ± {std:.0%} {word} than their layers in variants"
                 )
         return tuple(texts)

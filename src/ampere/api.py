@@ -12,42 +12,31 @@ Each runs on this machine unless it is given another device.
 
 from __future__ import annotations
 
-import random
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ampere.checking import Check
 from ampere.checking import check as check_device
-from ampere.devices.device import Device, ModelSpec, Workload
+from ampere.devices.device import Device, ModelSpec
 from ampere.devices.fingerprint import Fingerprint, refuse_to_mix
 from ampere.devices.local import LocalDevice
 from ampere.errors import DataError, FingerprintError, MeasurementFailed
 from ampere.evaluating import Evaluation
 from ampere.evaluating import evaluate as evaluate_device
-from ampere.families import Member, members, resampled
+from ampere.families import original
+from ampere.isolating import Isolator
 from ampere.journal import Header, Journal
-from ampere.layers import Layer
 from ampere.measurements import Measurement
 from ampere.measuring import Effort, Watch, calibrate, unwatched
 from ampere.measuring import measure as measure_workloads
-from ampere.probing import Probe, Prober
+from ampere.probing import make_prober
 from ampere.profiles import NOISY, Profile, Training
-from ampere.profiling import (
-    Asker,
-    Profiler,
-    Strategy,
-    open_journal,
-    reference_of,
-    resume,
-    run_profiler,
-)
-from ampere.resizing import smallest
-from ampere.variants import Variant, sample
+from ampere.profiling import Profiler, open_journal, reference_of, resume, run_profiler
+from ampere.strategies import Strategy
 
 if TYPE_CHECKING:
     from torch import nn
@@ -55,9 +44,6 @@ if TYPE_CHECKING:
     from ampere.frameworks.torch import Input, Loss
 
     Model: TypeAlias = "nn.Module | str"
-
-POOL = 32  # members of a family that may be measured, and as many whose interval matters
-VARIANTS = 3  # of each kind that may be measured
 
 
 @contextmanager
@@ -101,26 +87,24 @@ def profile(
     training = known.but(batch_size, optimizer, loss)
     training = replace(training, loss=_present(training.loss))
     layers = read(model, input, **vars(training))
+    itself = original(model, layers, _text(input), training)
     asked_about = [read(candidate, input, **vars(training)) for candidate in candidates]
-    name = model if isinstance(model, str) else type(model).__name__
     with _device_or_local(device) as device:
         if not device.provenance.immediate:
             # The paper's surrogate: joules come too late to guide, seconds do not.
             strategy = replace(strategy, guide="time")
         journal, notes = open_journal(
-            path, device, model=name, any_device=any_device, effort=effort
+            path, device, model=itself.name, any_device=any_device, effort=effort
         )
         with journal:
-            asker: Asker
+            profiler: Profiler
             if strategy.method == "paper":
-                asker = Profiler(plan_variants(layers), strategy)
+                profiler = Isolator(plan_variants(layers), strategy)
             else:
-                asker = make_prober(
-                    model, layers, strategy, _text(input), training, asked_about, effort
-                )
-            resume(asker, journal.measurements)
+                profiler = make_prober(itself, strategy, asked_about, effort)
+            resume(profiler, journal.measurements)
             run_profiler(
-                asker,
+                profiler,
                 device,
                 journal,
                 effort=effort,
@@ -129,58 +113,9 @@ def profile(
                 watch=watch,
             )
             measurements = tuple(journal.measurements)
-    if asker.cut_short:
+    if profiler.cut_short:
         notes.append("a limit ended it early: the same command goes on and refines it")
     return Profile(measurements, journal.header, strategy.method, strategy.kernel, tuple(notes))
-
-
-def make_prober(
-    model: Model,
-    layers: tuple[Layer, ...],
-    strategy: Strategy,
-    input: str | None = None,
-    training: Training | None = None,
-    asked_about: Sequence[Sequence[Layer]] = (),
-    effort: Effort | None = None,
-) -> Prober:
-    """Who asks for members of a model's family, the ends of its widths first, and for variants."""
-    from ampere.frameworks.torch import plan_variants
-    from ampere.frameworks.torch.counting import with_features
-
-    rng = random.Random(f"probes {strategy.seed}")  # not the stream that evaluations draw from
-    if isinstance(model, str):
-        spec = ModelSpec(model, input, **vars(training or Training()))
-        original = Member(model, Workload(model=spec), layers)
-        family = members(spec, rng)
-    else:
-        name = type(model).__name__
-        original = Member(name, Workload(layers), layers)
-        family = resampled(name, layers, rng)
-    drawn = list(islice(family, 2 * POOL))
-    probed, others = drawn[::2], drawn[1::2]  # what is measured, and what is asked about
-    small = tuple(with_features(layer) for layer in smallest(layers))
-    ends = [original, Member(f"smallest {original.name}", Workload(small), small)]
-    variants = [
-        tuple(with_features(layer) for layer in sample(isolation, rng).layers)
-        for isolation in plan_variants(layers).isolations
-        for _ in range(VARIANTS)
-    ]
-    probes = [
-        *(Probe(m.name, m.workload, m.layers) for m in (*ends, *probed)),
-        *(
-            Probe(f"candidate {i}", Workload(tuple(c)), tuple(c))
-            for i, c in enumerate(asked_about, 1)
-        ),
-        *(Probe(str(Variant(v)), Workload(v), v) for v in variants),
-    ]
-    return Prober(
-        probes,
-        asked_about or [member.layers for member in others] or [layers],
-        strategy.tolerance,
-        strategy.max_measurements,
-        strategy.guide,
-        effort or Effort(),
-    )
 
 
 def measure(
@@ -193,18 +128,12 @@ def measure(
     loss: Loss = "auto",
     effort: Effort | None = None,
 ) -> Measurement:
-    """Meter the training step of a model itself.
-
-    A model given by name is built by its own code; a module is built again from its layers.
-    """
+    """Meter the training step of a model itself."""
     from ampere.frameworks.torch import read
 
-    loss = _present(loss)
-    layers = read(model, input, batch_size=batch_size, optimizer=optimizer, loss=loss)
-    if isinstance(model, str):
-        workload = Workload(model=ModelSpec(model, _text(input), batch_size, optimizer, loss))
-    else:
-        workload = Workload(layers)
+    training = Training(batch_size, optimizer, _present(loss))
+    layers = read(model, input, **vars(training))
+    workload = original(model, layers, _text(input), training).workload
     with _device_or_local(device) as device:
         nominal = calibrate(device, effort)
         (measurement,) = measure_workloads(device, [(workload, layers)], nominal, effort)
@@ -244,9 +173,7 @@ def after_steps(
     training = profile.training_settings().but(batch_size, optimizer, loss)
     training = replace(training, loss=_present(training.loss))
     layers = read(model, input, **vars(training))
-    workload = Workload(layers)
-    if isinstance(model, str):
-        workload = Workload(model=ModelSpec(model, _text(input), **vars(training)))
+    workload = original(model, layers, _text(input), training).workload
     rounds = min(steps, 5)
     few = Effort(warmup_s=0.0, min_rounds=rounds, max_rounds=rounds, steps=-(-steps // rounds))
     with _device_or_local(device) as device:

@@ -18,6 +18,7 @@ import numpy as np
 
 from ampere.layers import Features, Layer, LayerKind, Role, Widths
 from ampere.sums import Array, Ints, Layers
+from ampere.variants import MOST_LAYERS
 
 # Every network has it once: what a step costs whatever its layers are.
 STEP = Layer("step", LayerKind("step", Role.HIDDEN, "step"), Widths(), Features(0.0, 0.0, 0.0))
@@ -25,7 +26,6 @@ STEP = Layer("step", LayerKind("step", Role.HIDDEN, "step"), Widths(), Features(
 # A step; a layer; FLOPs, bytes of activations and of parameters, FLOPs on tiles; or, where FLOPs
 # are not known, the sum and the product of the widths.
 FEATURES = 8
-VARIANT = 3  # layers of the largest variant
 Key = tuple[object, ...]
 
 
@@ -46,7 +46,7 @@ def identity_of(layers: Iterable[Layer]) -> object:
 
 def depth_context(layers: Iterable[Layer]) -> float:
     """How much deeper than a variant a network is, in octaves."""
-    return math.log2(max(sum(layer.count for layer in layers), VARIANT) / VARIANT)
+    return math.log2(max(sum(layer.count for layer in layers), MOST_LAYERS) / MOST_LAYERS)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ampere.devices.fingerprint import refuse_to_mix
 from ampere.encoding import identity_of
 from ampere.errors import DataError, NotCovered
 from ampere.estimating import estimate
-from ampere.families import Member, members
+from ampere.families import Network, members
 from ampere.fitting import Fit, usable
 from ampere.journal import Journal
 from ampere.layers import Json
@@ -223,7 +223,7 @@ def evaluate(
 
 
 def compare(
-    drawn: Sequence[Member],
+    drawn: Sequence[Network],
     profile: Profile,
     others: Sequence[Fit],
     journal: Journal,
@@ -257,7 +257,7 @@ def compare(
     )
 
 
-def _refuse_uncovered(drawn: Sequence[Member], profile: Profile) -> None:
+def _refuse_uncovered(drawn: Sequence[Network], profile: Profile) -> None:
     """Before minutes are spent on metering: can the profile answer for these models?"""
     for member in drawn:
         said = profile.fit.predict(member.layers)
@@ -299,7 +299,7 @@ def _isolate(spec: ModelSpec, journal: Journal, device: Device, watch: Watch) ->
 
 
 def _meter(
-    drawn: Sequence[Member],
+    drawn: Sequence[Network],
     journal: Journal,
     device: Device,
     steps: int,
@@ -332,7 +332,7 @@ def _meter(
 
 
 def _result(
-    member: Member,
+    member: Network,
     first: Measurement,
     second: Measurement,
     few: Measurement,

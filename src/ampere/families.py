@@ -9,27 +9,45 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ampere import zoo
 from ampere.devices.device import ModelSpec, Workload
 from ampere.layers import Layer
+from ampere.profiles import Training
 from ampere.resizing import resample
+
+if TYPE_CHECKING:
+    from torch import nn
 
 GIVE_UP = 1000  # draws without a new member
 T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Member:
-    """One model of a family: what runs, and its layers."""
+class Network:
+    """A network that can be measured: what runs, and its layers."""
 
     name: str
     workload: Workload
     layers: tuple[Layer, ...]
 
+    def __str__(self) -> str:
+        return self.name
 
-def members(spec: ModelSpec, rng: random.Random) -> Iterator[Member]:
+
+def original(
+    model: nn.Module | str, layers: Sequence[Layer], input: str | None, training: Training
+) -> Network:
+    """A model itself: by name it is built by its own code, a module again from its layers."""
+    layers = tuple(layers)
+    if isinstance(model, str):
+        spec = ModelSpec(model, input, **vars(training))
+        return Network(model, Workload(model=spec), layers)
+    return Network(type(model).__name__, Workload(layers), layers)
+
+
+def members(spec: ModelSpec, rng: random.Random) -> Iterator[Network]:
     """Distinct members, in random order, until there seem to be no others."""
     from ampere.frameworks.torch import read
 
@@ -48,17 +66,17 @@ def members(spec: ModelSpec, rng: random.Random) -> Iterator[Member]:
         yield from resampled(spec.model, layers_of(spec.model), rng)
         return
     for name in _distinct(lambda: family.describe(family.sample(rng))):
-        yield Member(name, Workload(model=replace(spec, model=name)), layers_of(name))
+        yield Network(name, Workload(model=replace(spec, model=name)), layers_of(name))
 
 
-def resampled(name: str, layers: Sequence[Layer], rng: random.Random) -> Iterator[Member]:
+def resampled(name: str, layers: Sequence[Layer], rng: random.Random) -> Iterator[Network]:
     """A network at distinct random widths, built from its layers."""
     from ampere.frameworks.torch.counting import with_features
 
     for drawn in _distinct(lambda: resample(layers, rng)):
         counted = tuple(with_features(layer) for layer in drawn)
         title = f"{name} {[dict(layer.widths) for layer in drawn]}"
-        yield Member(title, Workload(layers=counted), counted)
+        yield Network(title, Workload(layers=counted), counted)
 
 
 def _distinct(draw: Callable[[], T]) -> Iterator[T]:

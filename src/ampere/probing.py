@@ -9,7 +9,9 @@ measured, so several are chosen at once, each as if those before it were known a
 
 from __future__ import annotations
 
+import itertools
 import math
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
@@ -20,33 +22,21 @@ from ampere.adding import AdditiveFit, fit_additive, inflation
 from ampere.devices.device import Workload
 from ampere.encoding import STEP, depth_context, distinct, identity_of
 from ampere.errors import DataError
+from ampere.families import Network, members, resampled
 from ampere.fitting import usable
 from ampere.layers import Layer
 from ampere.measurements import Measurement
 from ampere.measuring import Effort
+from ampere.resizing import smallest
+from ampere.strategies import Strategy
 from ampere.sums import Array, SumProcess
+from ampere.variants import sample
 
 START = 4  # networks that are measured before anything is known: the first in the list
+POOL = 32  # members of a family that may be measured, and as many whose interval matters
+VARIANTS = 3  # of each kind that may be measured
 REFIT = 1.25  # hyper-parameters are fitted anew when there are so many times as many rows
 REACH = NormalDist().inv_cdf(0.95)
-
-
-@dataclass(frozen=True)
-class Probe:
-    """A network that may be measured."""
-
-    name: str
-    workload: Workload
-    layers: tuple[Layer, ...]
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def bytes(self) -> float:
-        """What it holds, roughly: activations and parameters."""
-        known = [layer.features for layer in self.layers]
-        return math.fsum((f.activation_bytes or 0.0) + (f.parameter_bytes or 0.0) for f in known)
 
 
 @dataclass
@@ -58,7 +48,7 @@ class Prober:
     `limit` measurements.
     """
 
-    probes: Sequence[Probe]
+    probes: Sequence[Network]
     asked_about: Sequence[Sequence[Layer]]
     tolerance: float = 0.05
     limit: int = 40
@@ -71,7 +61,7 @@ class Prober:
         if not self.probes or not self.asked_about:
             raise DataError("there is no network to measure, or none to ask about")
         self._rows: list[Measurement] = []
-        self._open: dict[object, Probe] = {}
+        self._open: dict[object, Network] = {}
         for probe in self.probes:  # of two that are alike, the first
             self._open.setdefault(identity_of(probe.layers), probe)
         self._kinds = {layer.kind.name for probe in self.probes for layer in probe.layers}
@@ -79,7 +69,7 @@ class Prober:
         self._fit: AdditiveFit | None = None
         self._fitted = self._added = 0  # rows that the last full fit had, and that are in it now
 
-    def ask(self, n: int = 1, affordable: float = float("inf")) -> list[Probe]:
+    def ask(self, n: int = 1, affordable: float = float("inf")) -> list[Network]:
         """Up to n networks to measure next; none if there is no time, or nothing left to ask."""
         known = self._known
         least = 2 - len(self._rows)  # without two there is no fit; unless they fail and fail
@@ -105,7 +95,7 @@ class Prober:
         self._asked.discard(key)
         if row.failed is not None and "memory" in row.failed and probe is not None:
             # What is larger will not fit either.
-            self._open = {k: p for k, p in self._open.items() if p.bytes < probe.bytes}
+            self._open = {k: p for k, p in self._open.items() if _bytes(p) < _bytes(probe)}
 
     @property
     def should_stop(self) -> bool:
@@ -162,7 +152,7 @@ class Prober:
         self._fit, self._added = fit, len(rows)
         return fit
 
-    def _best(self, fit: AdditiveFit, free: Sequence[Probe], n: int) -> list[Probe]:
+    def _best(self, fit: AdditiveFit, free: Sequence[Network], n: int) -> list[Network]:
         """The probes that lower the relative variance of what is asked about most, per second."""
         probes = [probe.layers for probe in free]
         mean, covariance = self._networks(fit, [*probes, *self.asked_about])
@@ -198,6 +188,54 @@ class Prober:
         return 0.2 + self.effort.warmup_s + rounds * max(self.effort.burst_s, step)
 
 
+def _bytes(network: Network) -> float:
+    """What it holds, roughly: activations and parameters."""
+    known = [layer.features for layer in network.layers]
+    return math.fsum((f.activation_bytes or 0.0) + (f.parameter_bytes or 0.0) for f in known)
+
+
 def _time(fit: AdditiveFit, layers: Sequence[Layer]) -> float:
     total = fit.predict(layers).total
     return total.time_s if math.isfinite(total.time_s) else 0.0
+
+
+def make_prober(
+    itself: Network,
+    strategy: Strategy,
+    asked_about: Sequence[Sequence[Layer]] = (),
+    effort: Effort | None = None,
+) -> Prober:
+    """Who asks for members of a model's family, the ends of its widths first, and for variants."""
+    from ampere.frameworks.torch import plan_variants
+    from ampere.frameworks.torch.counting import with_features
+
+    rng = random.Random(f"probes {strategy.seed}")  # not the stream that evaluations draw from
+    spec = itself.workload.model
+    family = members(spec, rng) if spec else resampled(itself.name, itself.layers, rng)
+    drawn = list(itertools.islice(family, 2 * POOL))
+    probed, others = drawn[::2], drawn[1::2]  # what is measured, and what is asked about
+    variants = [
+        sample(isolation, rng)
+        for isolation in plan_variants(itself.layers).isolations
+        for _ in range(VARIANTS)
+    ]
+
+    def built(name: str, layers: Sequence[Layer]) -> Network:
+        counted = tuple(with_features(layer) for layer in layers)
+        return Network(name, Workload(counted), counted)
+
+    probes = [
+        itself,
+        built(f"smallest {itself.name}", smallest(itself.layers)),
+        *probed,
+        *(built(f"candidate {i}", layers) for i, layers in enumerate(asked_about, 1)),
+        *(built(str(variant), variant.layers) for variant in variants),
+    ]
+    return Prober(
+        probes,
+        asked_about or [network.layers for network in others] or [itself.layers],
+        strategy.tolerance,
+        strategy.max_measurements,
+        strategy.guide,
+        effort or Effort(),
+    )

@@ -17,7 +17,6 @@ import numpy.typing as npt
 from ampere import tables
 from ampere.adding import AdditiveFit, fit_additive
 from ampere.devices.fingerprint import Fingerprint
-from ampere.encoding import VARIANT
 from ampere.errors import DataError
 from ampere.estimating import Estimate, estimate
 from ampere.fitting import Rejection, typical_error, usable
@@ -28,6 +27,7 @@ from ampere.meters.meter import Provenance
 from ampere.subtracting import PaperFit, fit_paper
 from ampere.sums import Array
 from ampere.tabulating import FamilyTables
+from ampere.variants import MOST_LAYERS
 
 if TYPE_CHECKING:
     from torch import nn
@@ -316,7 +316,7 @@ class Profile:
     def pays_off_after(self) -> int | None:
         """After how many models the profile has taken less time than some steps of each would."""
         good = usable(self.measurements)
-        whole = [m for m in good if len(m.layers) > VARIANT] or good
+        whole = [m for m in good if len(m.layers) > MOST_LAYERS] or good
         times = [m.time_s_per_step for m in whole if math.isfinite(m.time_s_per_step)]
         if not times or not self.profiling_s:
             return None

@@ -33,6 +33,8 @@ from ampere.layers import (
     structure_of,
 )
 
+MOST_LAYERS = 3  # of a variant
+
 
 @dataclass(frozen=True)
 class Isolation:

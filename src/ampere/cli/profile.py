@@ -75,7 +75,7 @@ def profile(
     once: a profile that was interrupted, or shall be better, goes on with the same command.
     """
     from ampere import api
-    from ampere.profiling import Strategy
+    from ampere.strategies import Strategy
 
     strategy = Strategy(
         method, measurements, max_points=max_points, tolerance=tolerance, guide=guide, kernel=kernel
