@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format benchmarks benchmark-reading clean
+.PHONY: help setup setup-system demo test lint format benchmarks benchmark-reading clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -18,6 +18,11 @@ $(STAMP): pyproject.toml constraints.txt src/ampere/__init__.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,dev]'
 	@touch $(STAMP)
 
+# Only tests need it: those of devices that are reached by ssh start an sshd of their own.
+SSHD := /usr/sbin/sshd
+setup-system:  ## install openssh-server by apt, for the tests; needs root
+	test -x $(SSHD) || (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openssh-server)
+
 demo: setup  ## profile LeNet-5 on this machine, estimate five unseen variants, check by metering
 	$(BIN)/python examples/01_lenet5.py
 
@@ -26,8 +31,10 @@ lint: setup  ## ruff, mypy, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/vermin --quiet --no-tips --target=3.8- --violations $$($(BIN)/python -m ampere.devices.shipping)
 
-test: lint  ## lint, types, import contracts, tests
+test: lint  ## lint, types, import contracts, tests; as root it installs openssh-server if it is not there
+	@test -x $(SSHD) || test "$$(id -u)" != 0 || $(MAKE) setup-system
 	$(BIN)/python -m pytest
 
 format: setup  ## let ruff format the code
@@ -44,6 +51,7 @@ benchmarks: setup  ## the figures in docs/results.md; takes three hours, leave t
 	$(BIN)/python benchmarks/single_layers.py
 	$(BIN)/python benchmarks/drift.py
 	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/simulated.py
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
 benchmark-reading:  ## read every architecture of timm; takes half an hour

@@ -33,7 +33,7 @@ import ampere
 from ampere import zoo
 from ampere.adding import fit_additive, fit_roofline
 from ampere.baselines import fit_flops, fit_flops_affine
-from ampere.devices.device import Device, ModelSpec
+from ampere.devices.device import Device
 from ampere.estimating import estimate
 from ampere.families import Network, members, original
 from ampere.fitting import Fit
@@ -47,6 +47,7 @@ from ampere.profiles import Training
 from ampere.profiling import open_journal, reference_of, run_profiler
 from ampere.strategies import Strategy
 from ampere.subtracting import fit_paper
+from ampere.workloads import ModelSpec
 
 SEEDS = (0, 1, 2)
 TEST_SEED = 1000

@@ -27,9 +27,10 @@ from dataclasses import dataclass, field
 from machine import RESULTS, machine_line, write_section
 
 import ampere
-from ampere.devices.device import Burst, Device, Loaded, ModelSpec, Workload
+from ampere.devices.device import Burst, Device, Loaded
 from ampere.frameworks.torch import read
 from ampere.measuring import Effort, Reference, calibrate, measure
+from ampere.workloads import ModelSpec, Workload
 
 MODELS = (
     "zoo:lenet5",

@@ -37,12 +37,13 @@ from machine import RESULTS, machine_line, write_section
 import ampere
 from ampere.adding import fit_roofline
 from ampere.baselines import fit_flops, fit_flops_affine
-from ampere.devices.device import Device, ModelSpec, Workload
+from ampere.devices.device import Device
 from ampere.evaluating import Evaluation, compare
 from ampere.families import Network
 from ampere.fitting import usable
 from ampere.measuring import measure
 from ampere.profiling import open_journal, reference_of
+from ampere.workloads import ModelSpec, Workload
 
 MODELS = os.path.relpath(Path(__file__).with_name("models.py"))
 METHODS = ("additive", "paper", "roofline", "flops", "flops_affine", "extrapolation", "repeat")

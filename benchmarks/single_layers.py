@@ -21,13 +21,13 @@ from machine import RESULTS, machine_line, write_section
 
 import ampere
 from ampere.adding import AdditiveFit, fit_additive, inflation
-from ampere.devices.device import ModelSpec, Workload
 from ampere.encoding import depth_context, distinct
 from ampere.frameworks.torch import read
 from ampere.journal import read_journal
 from ampere.layers import Layer
 from ampere.measuring import measure
 from ampere.profiling import open_journal, reference_of
+from ampere.workloads import ModelSpec, Workload
 
 PAIRS = {
     "transformer": [

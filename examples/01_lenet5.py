@@ -13,12 +13,12 @@ import sys
 import ampere
 from ampere.baselines import fit_flops
 from ampere.cli.progress import progress
-from ampere.devices.device import ModelSpec
 from ampere.estimating import estimate
 from ampere.families import members
 from ampere.measuring import measure
 from ampere.profiling import reference_of
 from ampere.tables import joules, origin, percent, table
+from ampere.workloads import ModelSpec
 
 PATH = "lenet5.ampere"
 MODEL = "zoo:lenet5"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,3 +45,17 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", connect_here)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep devices that live for several tests away from what the user has calibrated here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def own_config(no_user: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test calibrate for itself."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))

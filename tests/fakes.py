@@ -7,14 +7,15 @@ import math
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from ampere.devices.device import Burst, Loaded, Workload
+from ampere.devices.device import Burst, Loaded
 from ampere.devices.fingerprint import Fingerprint
 from ampere.errors import MeasurementFailed
 from ampere.fitting import Cost
 from ampere.layers import Features, Json, Layer, LayerKind, Port, Role, Size, Structure, Widths
 from ampere.measurements import Measurement
-from ampere.meters.meter import Provenance
+from ampere.meters.meter import Provenance, Resolution
 from ampere.variants import Isolation, Plan
+from ampere.workloads import Workload
 
 REFERENCE_COST = Cost(4e-3, 0.0, 1e-3, 0.0)
 BASE_J = {Role.FIRST: 2e-3, Role.HIDDEN: 3e-3, Role.LAST: 1e-3}
@@ -50,6 +51,7 @@ class FakeDevice:
     """
 
     provenance = Provenance.SIMULATED
+    resolution = Resolution()
     meter: Mapping[str, Json] = {"name": "fake", "settings": {}}
     idle_w = 1.5
 

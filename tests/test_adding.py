@@ -332,6 +332,22 @@ def test_a_few_rows_are_all_believed() -> None:
     assert fit_additive(rows).rejected == ()
 
 
+@pytest.mark.parametrize("factor", [0.05, 30.0])
+def test_seconds_that_cannot_be_true_are_left_out_and_their_joules_kept(factor: float) -> None:
+    rows = noisy(members(24, seed=3), seed=3)
+    wrong = replace(rows[5], time_s_per_step=factor * rows[5].time_s_per_step)
+    told = fit_additive([*rows[:5], wrong, *rows[6:]])
+    (rejection,) = told.rejected
+    assert rejection.row == wrong
+    assert "the seconds of" in rejection.reason
+    assert told.time is not None
+    assert (len(told.energy.rows), len(told.time.rows)) == (24, 23)
+    expected = fit_additive(rows).predict(rows[5].layers).total
+    found = told.predict(rows[5].layers).total
+    assert found.time_s == pytest.approx(expected.time_s, rel=0.1)
+    assert found.energy_j == expected.energy_j
+
+
 @pytest.mark.parametrize("untimed", [1, 12])
 def test_rows_without_time_teach_joules(untimed: int, fit: AdditiveFit) -> None:
     rows = [replace(row, time_s_per_step=math.nan) for row in ROWS[:untimed]] + ROWS[untimed:]

@@ -19,7 +19,6 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import ampere
-from ampere.devices.device import Settings, Workload
 from ampere.errors import ModelError
 from ampere.frameworks.torch import plan_variants, read_layers, read_whole
 from ampere.frameworks.torch import resize as resize_model
@@ -34,6 +33,7 @@ from ampere.inputs import Inputs, parse_inputs
 from ampere.layers import Layer, Role, Widths
 from ampere.resizing import choices, resample, resize
 from ampere.variants import isolate
+from ampere.workloads import Settings, Workload
 from fakes import FakeDevice, total
 from reference_models import REFERENCES, Reference, example
 

@@ -11,11 +11,13 @@ import torch
 from torch import Tensor, nn
 
 import ampere
-from ampere.devices.device import ModelSpec, Workload
+from ampere import api
 from ampere.errors import ModelError
 from ampere.fitting import Cost
 from ampere.layers import Features, Role
+from ampere.meters.meter import Provenance
 from ampere.profiles import Training
+from ampere.workloads import ModelSpec, Workload
 from fakes import FakeDevice
 
 HERE = Path(__file__).resolve()
@@ -147,3 +149,34 @@ def test_a_model_that_the_profile_gets_wrong_is_estimated_from_its_steps(tmp_pat
         told = ampere.after_steps(profile, wide, (4,), steps=10, device=dear)
     was = profile.estimate(wide, (4,)).energy_j
     assert told.estimate(wide, (4,)).energy_j == pytest.approx(5 * was, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("provenance", "guide"),
+    [(Provenance.SENSOR, "energy"), (Provenance.BATTERY, "time"), (Provenance.EXTERNAL, "time")],
+)
+def test_joules_that_come_late_do_not_guide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provenance: Provenance, guide: str
+) -> None:
+    device = AnyDevice()
+    device.provenance = provenance
+    guides: list[str] = []
+    make_prober = api.make_prober
+
+    def noting(itself: Any, strategy: ampere.Strategy, *rest: Any) -> Any:
+        guides.append(strategy.guide)
+        return make_prober(itself, strategy, *rest)
+
+    monkeypatch.setattr(api, "make_prober", noting)
+    strategy = ampere.Strategy(max_measurements=5)
+    ampere.profile(net(), (4,), path=tmp_path / "p", device=device, strategy=strategy)
+    assert guides == [guide]
+
+
+def test_a_simulated_device_is_profiled_from_its_name(tmp_path: Path) -> None:
+    device = ampere.open_device("simulated:xavier")
+    strategy = ampere.Strategy(max_measurements=6)
+    profile = ampere.profile(net(), (4,), path=tmp_path / "p", device=device, strategy=strategy)
+    assert profile.provenance is Provenance.SIMULATED
+    assert not any(row.failed for row in profile.measurements)
+    assert "not measured" in repr(profile.estimate(net(), (4,)))

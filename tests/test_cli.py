@@ -13,6 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,25 @@ from typer.testing import CliRunner, Result
 
 import ampere
 from ampere import evaluating
+from ampere.cli import meters as doctor
 from ampere.cli import options, progress
 from ampere.cli.app import app
 from ampere.cli.shell import BROKEN_PIPE, json_text
-from ampere.devices.device import ModelSpec, Workload
-from ampere.errors import MeterError
+from ampere.errors import MeterError, MeterFault
 from ampere.fitting import Cost
 from ampere.journal import read_journal
 from ampere.layers import Features, Layer, LayerKind, Role, Widths
 from ampere.measurements import Measurement
 from ampere.measuring import Effort, Event
+from ampere.meters import Meter, Reading, Resolution
+from ampere.meters.cpu import CpuMeter
+from ampere.workloads import ModelSpec, Workload
 from fakes import LAST, FakeDevice, exact, plain_layer, plain_model
 
-COMMANDS = ("meters", "layers", "profile", "estimate", "measure", "evaluate", "check", "tell")
+COMMANDS = (
+    *("meters", "layers", "profile", "estimate", "measure", "evaluate", "check", "ask", "tell"),
+    *("align", "pulse", "calibrate"),
+)
 HEAVY = ("torch", "numpy", "scipy", "sklearn", "rich")
 
 NET = """
@@ -153,31 +160,120 @@ def test_python_m_ampere_is_the_command_line() -> None:
 
 def test_every_command_has_json() -> None:
     for name in COMMANDS:
-        assert "--json" in run(name, "--help").stdout
+        if name != "ask":  # it says nothing else
+            assert "--json" in run(name, "--help").stdout
 
 
 # --- meters and layers ---------------------------------------------------------------------------
 
 
-def test_meters() -> None:
+@pytest.fixture
+def short_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "LOOK_S", 0.02)
+
+
+def line_of(name: str, text: str) -> str:
+    """The line of a meter in the list; what is known of `cpu` stands below."""
+    line, *_ = [line for line in text.splitlines() if line.split()[:1] == [name]]
+    return line
+
+
+def test_meters(short_look: None) -> None:
     row = answer(run("meters", "--json"))
     by_name = {meter["name"]: meter for meter in row["meters"]}
-    assert by_name[row["default"]]["default"]
+    assert set(by_name) >= set(ampere.meters._OWN)
+    assert [meter["name"] for meter in row["meters"] if meter["default"]] == [row["default"]]
     assert by_name["cpu"]["provenance"] == "modelled"
-    assert row["reading"]["power_w"] > 0
-    text = run("meters").stdout
-    assert f"{row['default']} (auto)" in text
-    assert "joules are" in text
-
-
-def test_a_default_meter_that_cannot_be_read_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(name: str, /, **settings: object) -> None:
-        raise MeterError("it talks nonsense")
-
-    monkeypatch.setattr("ampere.meters.open_meter", broken)
+    assert by_name["cpu"]["reading"]["power_w"] == pytest.approx(2.7, rel=0.5)
+    assert by_name["cpu"]["reading"]["time_s"] >= 0.02
+    assert row["calibration"] is None
     result = run("meters")
     assert result.exit_code == 0
-    assert "could not be read: it talks nonsense" in result.stdout
+    for name, meter in by_name.items():
+        line = line_of(name, result.stdout)
+        looked = meter["available"] and name not in ("fake", "replay")
+        assert bool(meter["reading"]) == looked, name
+        if looked:
+            assert {"power_w", "doubt", "failed"} & set(meter["reading"])
+        else:
+            assert meter["available"] or meter["obstacle"] in line
+    assert f"{row['default']} (auto)" in result.stdout
+    assert "are assumptions; `ampere calibrate` fits them" in result.stdout
+
+
+def test_meters_say_what_the_model_was_fitted_to(short_look: None) -> None:
+    assert run("calibrate", "--watts", "0=20", "--watts", "4=60").exit_code == 0
+    text = run("meters").stdout
+    assert "20 W idle and 10 W for each busy core, fitted to watts that were typed in" in text
+    row = answer(run("meters", "--json"))
+    assert row["calibration"]["active_w"] == pytest.approx(10.0)
+    (cpu,) = (meter for meter in row["meters"] if meter["name"] == "cpu")
+    assert cpu["reading"]["power_w"] == pytest.approx(20.0, rel=0.6)
+
+
+@pytest.mark.parametrize("when", [0, 1, 2])  # opening it, the first reading, the second
+@pytest.mark.parametrize(
+    ("error", "usable"),
+    [
+        (MeterError("it talks nonsense"), "no"),
+        (RuntimeError("bus\nerror"), "no"),
+        (MeterFault("it is stuck"), "yes"),  # another look may help
+    ],
+)
+def test_a_meter_that_cannot_be_read_is_said(
+    short_look: None, monkeypatch: pytest.MonkeyPatch, when: int, error: Exception, usable: str
+) -> None:
+    class Broken(CpuMeter):
+        readings = 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            if not when:
+                raise error
+
+        def read(self) -> Reading:
+            Broken.readings += 1
+            if Broken.readings == when:
+                raise error
+            return super().read()
+
+    opened = ampere.meters.open_meter
+
+    def open_broken(name: str, /, **settings: Any) -> Meter:
+        return Broken() if name == "cpu" else opened(name, **settings)
+
+    monkeypatch.setattr("ampere.meters.open_meter", open_broken)
+    result = run("meters")
+    assert (result.exit_code, "Traceback" in result.stderr) == (0, False)
+    line = line_of("cpu", result.stdout)
+    assert re.search(rf"modelled +{usable} ", line)
+    assert str(error).split()[0] in line
+    Broken.readings = 0
+    (cpu,) = (m for m in answer(run("meters", "--json"))["meters"] if m["name"] == "cpu")
+    assert set(cpu["reading"]) == {"doubt" if usable == "yes" else "failed"}
+
+
+def test_a_battery_that_has_not_moved_yet_can_be_used(
+    short_look: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(CpuMeter):
+        resolution = Resolution(energy_j=36.0, period_s=30.0)
+
+        def read(self) -> Reading:
+            return replace(super().read(), energy_j=36.0)
+
+    monkeypatch.setattr("ampere.meters.cpu.CpuMeter", Slow)
+    line = line_of("cpu", run("meters").stdout)
+    assert re.search(r"modelled +yes +36\.0 J every 30\.0 s +meter did not move", line)
+
+
+def test_a_damaged_calibration_does_not_hide_the_meters(short_look: None, tmp_path: Path) -> None:
+    (tmp_path / "config" / "ampere").mkdir(parents=True)
+    (tmp_path / "config" / "ampere" / "cpu.json").write_text("{}")
+    result = run("meters")
+    assert result.exit_code == 0
+    assert re.search(r"modelled +no .*cpu\.json is damaged", line_of("cpu", result.stdout))
+    assert answer(run("meters", "--json"))["calibration"] is None
 
 
 BLOCKS = """
@@ -386,6 +482,13 @@ def test_epochs_of_plain_layers_need_a_batch_size(told: Path, tmp_path: Path) ->
         ("evaluate net.py:Net --profile missing", 1, "does not exist"),
         ("evaluate net.py:Net --profile told.ampere --models 0", 2, "--models"),
         ("tell rows --profile told.ampere", 1, "rows cannot be read"),
+        ("profile net.py:Net --profile p --device magic", 1, "unknown device"),
+        ("profile net.py:Net --profile p --device simulated:abacus", 1, "use one of"),
+        ("profile net.py:Net --profile p --device recorded:missing", 1, "does not exist"),
+        ("measure net.py:Net --device simulated:xavier --meter cpu", 1, "leave yours out"),
+        ("check --device simulated:xavier --threads 2", 1, "leave yours out"),
+        ("measure net.py:Net --precision 0", 2, "not a number above 0"),
+        ("meters --accelerator tpu", 2, "cpu, cuda, mps"),
         ("magic", 2, "magic"),
     ],
 )

@@ -8,7 +8,6 @@ import random
 
 import pytest
 
-from ampere.devices.device import ModelSpec
 from ampere.errors import FingerprintError, NotCovered
 from ampere.evaluating import Evaluation, ModelResult, evaluate
 from ampere.families import members, resample
@@ -17,6 +16,7 @@ from ampere.layers import shape_at
 from ampere.meters.meter import Provenance
 from ampere.profiling import open_journal, run_profiler
 from ampere.strategies import Strategy
+from ampere.workloads import ModelSpec
 from fakes import FakeDevice, known_cost, total
 
 

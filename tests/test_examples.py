@@ -1,5 +1,6 @@
-"""Examples are run as a user would run them; the first one measures, so it is only compiled."""
+"""Examples are run as a user would run them; those that measure are run elsewhere, or compiled."""
 
+import ast
 import py_compile
 import re
 import subprocess
@@ -10,10 +11,22 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def test_every_example_compiles(tmp_path):
-    files = sorted(EXAMPLES.glob("[0-9][0-9]_*.py"))
-    assert len(files) >= 2
+    files = sorted(EXAMPLES.glob("*.py"))
+    assert len(files) >= 3
     for file in files:
         py_compile.compile(str(file), cfile=str(tmp_path / "out.pyc"), doraise=True)
+
+
+def test_the_runner_needs_pytorch_and_nothing_else():
+    """It is run by test_asking; here, what it could import at all."""
+    tree = ast.parse((EXAMPLES / "runner.py").read_text(), feature_version=(3, 7))
+    imports = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names = {
+        (node.module if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0]
+        for node in imports
+        for alias in node.names
+    }
+    assert names - sys.stdlib_module_names == {"torch"}
 
 
 def test_plain_data_needs_no_framework_and_finds_the_known_cost():

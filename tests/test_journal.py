@@ -166,8 +166,17 @@ def test_the_header_of_the_documentation_is_a_header():
     assert header.to_json() == example
     assert None not in (header.reference_time_s, header.reference_energy_j, header.idle_w)
     section = text.partition("## The header\n")[2].partition("\n## ")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", section, re.M)) == example.keys()
-    assert len(example) == len(fields(Header))  # version and reference stand for one field more
+    assert set(re.findall(r"^\| `(\w+)` \|", section, re.M)) == {*example, "asks"}
+    # Version and reference stand for one field more, and only some profiles have `asks`.
+    assert len(example) == len(fields(Header)) - 1
+
+
+def test_how_to_go_on_asking_is_kept():
+    asks = {"input": "3x8x8", "training": {"batch_size": 3}, "strategy": {"seed": 1}}
+    header = replace(HEADER, asks=asks)
+    assert header.to_json()["asks"] == asks
+    assert Header.from_json(parse_json(json.dumps(header.to_json()))) == header
+    assert "asks" not in HEADER.to_json()
 
 
 # --- damage ---

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.devices.device import ModelSpec, Workload
 from ampere.errors import DataError, ModelError
 from ampere.layers import Call, Layer, LayerKind, Port, Role, Size, Structure, Widths, shape_at
+from ampere.workloads import ModelSpec, Workload
 
 names = st.sampled_from(["in", "out", "width"])
 numbers = st.integers(1, 10**4)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ampere.devices.device import IDLE, REFERENCE, Device, ModelSpec, Settings, Workload
+from ampere import worker
+from ampere.devices.device import Device
 from ampere.devices.local import LocalDevice
 from ampere.errors import AmpereError, DeviceError, MeasurementFailed, MeterError, ModelError
 from ampere.layers import Call, Layer, LayerKind, Port, Role, Size, Structure, Widths
 from ampere.meters.meter import Provenance
+from ampere.workloads import IDLE, REFERENCE, ModelSpec, Settings, Workload
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals as on Linux and macOS")
 
@@ -238,3 +244,61 @@ def test_an_interrupted_request_does_not_answer_the_next_one(
             with pytest.raises(KeyboardInterrupt):
                 device.burst(idle, 50)
         assert device.burst(idle, 1).time_s < 0.3
+
+
+class Talk:
+    """A worker that is spoken to by hand."""
+
+    def __init__(self, **environment: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "ampere.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+        )
+
+    def ask(self, **request: Any) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def __enter__(self) -> Talk:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        with self.process:
+            self.process.kill()
+
+
+def test_a_worker_ends_with_its_master_in_mid_burst_too() -> None:
+    with Talk() as talk:
+        talk.ask(do="open", meter=None, settings={"threads": 1})
+        assert talk.answer()["threads"] == 1
+        talk.ask(do="load", workload=IDLE.to_json())
+        talk.ask(do="burst", handle=talk.answer()["handle"], steps=60_000)
+        assert talk.process.stdin is not None
+        talk.process.stdin.close()
+        assert talk.process.wait(10) == 0
+
+
+def test_a_device_belongs_to_one_worker_but_a_master_may_send_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(worker, "WAIT_S", 0.3)
+    with Talk(TMPDIR=str(tmp_path)) as talk:
+        talk.ask(do="open", meter=None, settings={"threads": 1}, master="one")
+        assert "framework" in talk.answer()
+        with pytest.raises(DeviceError, match=f"another worker .*{talk.process.pid}. is meas"):
+            worker._lock("two")
+        with worker._lock("one") as ours:
+            assert talk.process.wait(10) == -signal.SIGKILL
+            ours.seek(0)
+            assert ours.read() == f"{os.getpid()} one"
+    worker._lock("two").close()  # whoever held it is gone

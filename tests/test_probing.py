@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 import ampere
-from ampere.devices.device import Workload
 from ampere.errors import DataError
 from ampere.families import Network
-from ampere.layers import Layer
+from ampere.layers import Layer, Role
 from ampere.measurements import Measurement
 from ampere.probing import START, Prober
-from fakes import FakeDevice, exact, known_cost, plain_model, total
+from ampere.resizing import resample
+from ampere.workloads import Workload
+from fakes import FakeDevice, exact, known_cost, plain_kind, plain_layer, plain_model, total
 
 
 def probe(*widths: int) -> Network:
@@ -142,7 +143,6 @@ def test_from_end_to_end_members_are_estimated_from_few_networks(tmp_path: Path)
     )
     assert len(profile.measurements) == 14
     from ampere.frameworks.torch import read
-    from ampere.resizing import resample
 
     layers = read(_net(24), (8,))
     for seed in range(5):
@@ -176,6 +176,45 @@ def test_candidates_are_what_it_is_for(tmp_path: Path) -> None:
     said = profile.estimate(small, (8,))
     low, high = said.energy_j_interval
     assert (high - low) / said.energy_j < 0.3
+
+
+def test_where_only_recorded_networks_can_be_measured_it_chooses_among_them() -> None:
+    from ampere.families import original
+    from ampere.frameworks.torch import read
+    from ampere.probing import make_prober
+    from ampere.profiles import Training
+    from ampere.strategies import Strategy
+
+    layers = read(_net(24), (8,))
+    itself = original(_net(24), layers, None, Training())
+    recorded = [
+        Network(f"recorded {seed}", Workload(drawn), drawn)
+        for seed in range(9)
+        for drawn in [tuple(resample(layers, random.Random(seed)))]
+    ]
+    prober = make_prober(itself, Strategy(tolerance=1e-9), recorded=recorded)
+    asked: list[Network] = []
+    while not prober.should_stop:
+        chosen = prober.ask(4)
+        answer(prober, chosen)
+        asked += chosen
+    assert sorted(map(str, asked)) == sorted(map(str, recorded))
+    free = make_prober(itself, Strategy())
+    assert itself in free.probes and not set(recorded) & set(free.probes)
+
+
+def test_rows_of_another_family_are_no_part_of_the_limit() -> None:
+    prober = Prober(pool(40), asked(), tolerance=1e-9, limit=6)
+    other = plain_kind(Role.LAST, "attention")
+    for width in (2, 4, 8):
+        prober.tell(exact((plain_layer(other, in_=width),)))
+    assert prober.remaining == 6
+    told = 0
+    while not prober.should_stop:
+        probes = prober.ask(4)
+        answer(prober, probes)
+        told += len(probes)
+    assert told == 6
 
 
 def _net(width: int):  # type: ignore[no-untyped-def]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,41 @@ def test_what_is_given_replaces_what_a_profile_was_trained_with() -> None:
     assert training.but(None, None, None) == training
     assert training.but(3, None, "sum") == Training(3, "adam", "sum")
     assert training.but(None, "sgd", None) == Training(8, "sgd", "mse")
+
+
+def test_faults_of_the_meter_are_doubted_aloud() -> None:
+    good = row(1.0)
+    faulty = [replace(good, bursts={**good.bursts, "faults": n}) for n in (2, 1)]
+    profile = fit([good, *faulty])
+    says = "3 readings of the meter could not be true and had to be taken again"
+    assert any(says in doubt for doubt in profile.doubts)
+    assert says in repr(profile)
+    assert not any("readings" in doubt for doubt in fit([good]).doubts)
+    (failed,) = (replace(each, failed="crashed") for each in faulty[:1])
+    header = profile.header
+    assert any(
+        "2 readings" in doubt for doubt in Profile((failed,), header).doubts
+    )  # without a fit
+
+
+@pytest.mark.parametrize(
+    ("created", "days"), [(timedelta(days=200), 200), (timedelta(days=170), None)]
+)
+def test_an_old_profile_is_loaded_with_a_warning(
+    tmp_path: Path, created: timedelta, days: int | None
+) -> None:
+    profile = fit([row(1.0)])
+    then = (datetime.now(timezone.utc) - created).isoformat(timespec="seconds")
+    replace(profile, header=replace(profile.header, created=then)).save(tmp_path / "p.ampere")
+    if days is None:
+        Profile.load(tmp_path / "p.ampere")  # a warning would be an error
+        return
+    with pytest.warns(UserWarning, match=f"p.ampere is {days} days old: `ampere evaluate`"):
+        Profile.load(tmp_path / "p.ampere")
+
+
+@pytest.mark.parametrize("created", ["", "yesterday", "2001-01-01T00:00:00", "1999-12-31"])
+def test_a_date_that_cannot_be_compared_is_no_reason_to_fail(tmp_path: Path, created: str) -> None:
+    profile = fit([row(1.0)])
+    replace(profile, header=replace(profile.header, created=created)).save(tmp_path / "p.ampere")
+    assert Profile.load(tmp_path / "p.ampere").header.created == created

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from ampere.devices.device import Workload
 from ampere.errors import DataError, FingerprintError
 from ampere.fitting import Cost
 from ampere.isolating import Isolator
@@ -24,6 +23,7 @@ from ampere.profiling import open_journal, resume, run_profiler
 from ampere.strategies import Strategy
 from ampere.subtracting import fit_kind, isolated_points
 from ampere.variants import Variant, isolate
+from ampere.workloads import Workload
 from fakes import (
     HIDDEN,
     LAST,

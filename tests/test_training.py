@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ampere.devices.device import REFERENCE, ModelSpec, Settings, Workload
 from ampere.errors import ModelError
 from ampere.frameworks.torch import plan_variants
 from ampere.frameworks.torch.reading import read_layers
@@ -19,6 +18,7 @@ from ampere.frameworks.torch.training import OPTIMIZERS, Trainer, make_trainer
 from ampere.inputs import parse_inputs
 from ampere.layers import Layer, Role
 from ampere.variants import isolate
+from ampere.workloads import REFERENCE, ModelSpec, Settings, Workload
 
 MODELS = """
 import torch

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from ampere import zoo
-from ampere.devices.device import Settings, Workload
 from ampere.errors import ModelError
 from ampere.frameworks.torch import plan_variants
 from ampere.frameworks.torch.building import build_layer, example_inputs
@@ -22,6 +21,7 @@ from ampere.frameworks.torch.training import make_trainer
 from ampere.inputs import parse_inputs
 from ampere.layers import Layer, LayerKind, Role, Size, Structure, Widths, shape_at
 from ampere.variants import Isolation, Plan, Variant, isolate
+from ampere.workloads import Settings, Workload
 
 FAMILIES = pytest.mark.parametrize("name", zoo.names())
 ORDER = [Role.LAST, Role.FIRST, Role.HIDDEN]

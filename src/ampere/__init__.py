@@ -14,12 +14,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 if TYPE_CHECKING:
-    from ampere.api import after_steps, check, evaluate, measure, profile, tell
+    from ampere.api import (
+        after_steps,
+        align,
+        ask,
+        calibrate,
+        check,
+        evaluate,
+        measure,
+        profile,
+        tell,
+    )
     from ampere.checking import Check
-    from ampere.devices.device import Device, Settings
+    from ampere.devices.device import Device
     from ampere.devices.local import LocalDevice
     from ampere.errors import AmpereError
     from ampere.estimating import Estimate
@@ -30,9 +40,11 @@ if TYPE_CHECKING:
     from ampere.measurements import Measurement, read_rows
     from ampere.measuring import Effort
     from ampere.meters.meter import Meter, Provenance, Reading
+    from ampere.opening import open_device
     from ampere.profiles import Profile, fit
     from ampere.profiling import Profiler
     from ampere.strategies import Strategy
+    from ampere.workloads import Settings
 
 _HOMES = {
     "AmpereError": "ampere.errors",
@@ -54,14 +66,18 @@ _HOMES = {
     "Provenance": "ampere.meters.meter",
     "Reading": "ampere.meters.meter",
     "Role": "ampere.layers",
-    "Settings": "ampere.devices.device",
+    "Settings": "ampere.workloads",
     "Strategy": "ampere.strategies",
     "Widths": "ampere.layers",
     "after_steps": "ampere.api",
+    "align": "ampere.api",
+    "ask": "ampere.api",
+    "calibrate": "ampere.api",
     "check": "ampere.api",
     "evaluate": "ampere.api",
     "fit": "ampere.profiles",
     "measure": "ampere.api",
+    "open_device": "ampere.opening",
     "profile": "ampere.api",
     "read_layers": "ampere.frameworks.torch:read",
     "read_rows": "ampere.measurements",
@@ -92,10 +108,14 @@ __all__ = [
     "Strategy",
     "Widths",
     "after_steps",
+    "align",
+    "ask",
+    "calibrate",
     "check",
     "evaluate",
     "fit",
     "measure",
+    "open_device",
     "profile",
     "read_layers",
     "read_rows",

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 
 from ampere import sums
-from ampere.encoding import STEP, Encoder, depth_context, distinct, key_of
+from ampere.encoding import STEP, Encoder, count, depth_context, distinct, key_of
 from ampere.errors import DataError, NotCovered
 from ampere.fitting import Cost, Layerwise, Line, Prediction, Rejection, usable
 from ampere.layers import Layer
@@ -94,10 +94,7 @@ class AdditiveFit:
         known = {key_of(layer) for layer in self.layers}
         new = {key_of(layer): layer for layer in network if key_of(layer) not in known}
         layers = (*self.layers, *new.values())
-        index = {key_of(layer): i for i, layer in enumerate(layers)}
-        counts = np.zeros((1, len(layers)))
-        for layer in network:
-            counts[0, index[key_of(layer)]] += layer.count
+        counts = count([network], layers)
         encoded = self.encoder.encode(layers)
         context = np.array([depth_context(row.layers)])
 
@@ -179,7 +176,24 @@ def fit_additive(measurements: Sequence[Measurement]) -> AdditiveFit:
         rejected += [Rejection(rows[i], reason) for i, reason in wrong.items()]
         rows = [row for i, row in enumerate(rows) if i not in wrong]
         fit = without if len(wrong) == len(suspects) else _fit(rows, tile)
-    return replace(fit, rejected=tuple(rejected))
+    fit, late = _without_wrong_times(rows, fit)
+    return replace(fit, rejected=(*rejected, *late))
+
+
+def _without_wrong_times(
+    rows: Sequence[Measurement], fit: AdditiveFit
+) -> tuple[AdditiveFit, list[Rejection]]:
+    """The fit without seconds that all others contradict; the joules beside them are kept."""
+    timed = [row for row in rows if math.isfinite(row.time_s_per_step)]
+    suspects = _suspects(fit.time) if fit.time else []
+    if not suspects:
+        return fit, []
+    without = _timed(fit, [row for i, row in enumerate(timed) if i not in suspects])
+    wrong = {i: reason for i in suspects if (reason := _wrong_time(timed[i], without))}
+    if not wrong:
+        return fit, []
+    kept = [row for i, row in enumerate(timed) if i not in wrong]
+    return _timed(fit, kept), [Rejection(timed[i], reason) for i, reason in wrong.items()]
 
 
 @dataclass(frozen=True)
@@ -250,13 +264,17 @@ def _fit(rows: Sequence[Measurement], tile: int) -> AdditiveFit:
     layers, counts = distinct([(*row.layers, STEP) for row in rows])
     encoder = Encoder.of(layers, tile)
     energy = _process(rows, encoder, layers, counts, [row.energy_j_per_step for row in rows])
-    timed = [i for i, row in enumerate(rows) if math.isfinite(row.time_s_per_step)]
-    time = None
-    if timed:
-        some = [rows[i] for i in timed]
-        seconds = [row.time_s_per_step for row in some]
-        time = _process(some, encoder, layers, counts[timed], seconds, energy.hyper)
-    return AdditiveFit(encoder, tuple(layers), energy, time, _bounds(layers))
+    fit = AdditiveFit(encoder, tuple(layers), energy, None, _bounds(layers))
+    timed = [row for row in rows if math.isfinite(row.time_s_per_step)]
+    return _timed(fit, timed) if timed else fit
+
+
+def _timed(fit: AdditiveFit, rows: Sequence[Measurement]) -> AdditiveFit:
+    """The fit with the seconds of these rows."""
+    counts = count([(*row.layers, STEP) for row in rows], fit.layers)
+    seconds = [row.time_s_per_step for row in rows]
+    start = fit.energy.hyper
+    return replace(fit, time=_process(rows, fit.encoder, fit.layers, counts, seconds, start))
 
 
 def _process(
@@ -326,13 +344,27 @@ def _contradiction(row: Measurement, fit: AdditiveFit) -> str | None:
     """How a row contradicts a fit that does not know it; None if it does not."""
     answer = fit.predict(row.layers)
     said = answer.total
-    if answer.uncovered or not math.isfinite(said.energy_j):
+    if answer.uncovered:
         return None
-    beyond = row.energy_j_per_step - said.energy_j
-    if abs(beyond) <= CONTRADICTS * math.hypot(said.energy_j_std, row.error * said.energy_j):
+    ratio = _far(row.energy_j_per_step, row.error, said.energy_j, said.energy_j_std)
+    return f"{row!r} is {ratio} what all other rows say" if ratio else None
+
+
+def _wrong_time(row: Measurement, fit: AdditiveFit) -> str | None:
+    """The same of its seconds."""
+    answer = fit.predict(row.layers)
+    said = answer.total
+    if answer.uncovered:
         return None
-    ratio = f"{row.energy_j_per_step / said.energy_j:.2g} ×" if said.energy_j > 0 else "far from"
-    return f"{row!r} is {ratio} what all other rows say"
+    ratio = _far(row.time_s_per_step, row.error, said.time_s, said.time_s_std)
+    return f"the seconds of {row!r} are {ratio} what all other rows say" if ratio else None
+
+
+def _far(value: float, error: float, said: float, std: float) -> str | None:
+    """How many times what was said, if that is too far to be true."""
+    if not math.isfinite(said) or abs(value - said) <= CONTRADICTS * math.hypot(std, error * said):
+        return None
+    return f"{value / said:.2g} ×" if said > 0 else "far from"
 
 
 def _bounds(layers: Sequence[Layer]) -> dict[str, dict[str, tuple[int, int]]]:

@@ -5,38 +5,52 @@
     evaluate(model)  compare estimates with metered models     -> Evaluation
     check()          is this machine quiet, is energy additive -> Check
     after_steps()    sharpen a profile by a few steps          -> Profile
+    ask(profile)     what to measure elsewhere                 -> networks
     tell(profile)    add measurements from elsewhere           -> Profile
+    align(profile)   joules out of a lab meter's log           -> Profile
+    calibrate(meter) fit the model of the meter `cpu`          -> Calibration
 
-Each runs on this machine unless it is given another device.
+Each runs on this machine unless it is given another device: `open_device("ssh:pi@raspberrypi")`.
 """
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from ampere.aligning import align as align_rows
 from ampere.checking import Check
 from ampere.checking import check as check_device
-from ampere.devices.device import Device, ModelSpec
+from ampere.devices.device import Device
 from ampere.devices.fingerprint import Fingerprint, refuse_to_mix
 from ampere.devices.local import LocalDevice
-from ampere.errors import DataError, FingerprintError, MeasurementFailed
+from ampere.errors import DataError, FingerprintError, MeasurementFailed, MeterError
 from ampere.evaluating import Evaluation
 from ampere.evaluating import evaluate as evaluate_device
-from ampere.families import original
+from ampere.families import Network, original
 from ampere.isolating import Isolator
-from ampere.journal import Header, Journal
-from ampere.measurements import Measurement
-from ampere.measuring import Effort, Watch, calibrate, unwatched
+from ampere.journal import Header, Journal, read_journal
+from ampere.layers import Layer
+from ampere.measurements import Measurement, utc_now
+from ampere.measuring import Effort, Watch, unwatched
+from ampere.measuring import calibrate as calibrate_device
 from ampere.measuring import measure as measure_workloads
+from ampere.meters import Meter, Provenance
+from ampere.meters.calibration import Calibration, Load, fit_watts, run_loads, store
+from ampere.meters.log import PULSE
+from ampere.meters.traces import read_trace
 from ampere.probing import make_prober
 from ampere.profiles import NOISY, Profile, Training
 from ampere.profiling import Profiler, open_journal, reference_of, resume, run_profiler
+from ampere.replaying import RecordedDevice
 from ampere.strategies import Strategy
+from ampere.variants import Variant
+from ampere.workloads import ModelSpec, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -80,15 +94,10 @@ def profile(
     with its own batch size, optimiser and loss unless others are given; a new one takes 10, sgd and
     what fits the model's outputs.
     """
-    from ampere.frameworks.torch import plan_variants, read
-
     strategy = strategy or Strategy()
     known = Profile.load(path).training_settings() if Path(path).exists() else Training()
     training = known.but(batch_size, optimizer, loss)
-    training = replace(training, loss=_present(training.loss))
-    layers = read(model, input, **vars(training))
-    itself = original(model, layers, _text(input), training)
-    asked_about = [read(candidate, input, **vars(training)) for candidate in candidates]
+    itself, asked_about = _read(model, input, training, candidates)
     with _device_or_local(device) as device:
         if not device.provenance.immediate:
             # The paper's surrogate: joules come too late to guide, seconds do not.
@@ -97,11 +106,8 @@ def profile(
             path, device, model=itself.name, any_device=any_device, effort=effort
         )
         with journal:
-            profiler: Profiler
-            if strategy.method == "paper":
-                profiler = Isolator(plan_variants(layers), strategy)
-            else:
-                profiler = make_prober(itself, strategy, asked_about, effort)
+            recorded = _recorded(device)
+            profiler = _make_profiler(itself, strategy, asked_about, effort, recorded)
             resume(profiler, journal.measurements)
             run_profiler(
                 profiler,
@@ -129,14 +135,11 @@ def measure(
     effort: Effort | None = None,
 ) -> Measurement:
     """Meter the training step of a model itself."""
-    from ampere.frameworks.torch import read
-
-    training = Training(batch_size, optimizer, _present(loss))
-    layers = read(model, input, **vars(training))
-    workload = original(model, layers, _text(input), training).workload
+    itself, _ = _read(model, input, Training(batch_size, optimizer, _present(loss)))
     with _device_or_local(device) as device:
-        nominal = calibrate(device, effort)
-        (measurement,) = measure_workloads(device, [(workload, layers)], nominal, effort)
+        nominal = calibrate_device(device, effort)
+        work = [(itself.workload, itself.layers)]
+        (measurement,) = measure_workloads(device, work, nominal, effort)
     if measurement.failed is not None:
         raise MeasurementFailed(f"the model could not be metered: {measurement.failed}")
     if measurement.spread > NOISY:
@@ -164,23 +167,19 @@ def after_steps(
 
     The device must be the profile's own, since the steps are metered on the profile's scale.
     """
-    from ampere.frameworks.torch import read
-
     if steps < 2:
         raise DataError(f"{steps} step tells nothing of its own spread: use 2 or more")
     if profile.method == "paper":
         raise DataError("the paper's method cannot learn from whole models: use method additive")
     training = profile.training_settings().but(batch_size, optimizer, loss)
-    training = replace(training, loss=_present(training.loss))
-    layers = read(model, input, **vars(training))
-    workload = original(model, layers, _text(input), training).workload
+    itself, _ = _read(model, input, training)
     rounds = min(steps, 5)
     few = Effort(warmup_s=0.0, min_rounds=rounds, max_rounds=rounds, steps=-(-steps // rounds))
     with _device_or_local(device) as device:
         if not any_device:
             refuse_to_mix(device.fingerprint, profile.header.fingerprint)
         nominal = reference_of(profile.header, device)
-        (row,) = measure_workloads(device, [(workload, layers)], nominal, few)
+        (row,) = measure_workloads(device, [(itself.workload, itself.layers)], nominal, few)
     if row.failed is not None:
         raise MeasurementFailed(f"the model could not be metered: {row.failed}")
     told = profile.tell(row)
@@ -242,6 +241,124 @@ def check(
         return check_device(device, ends, stacked, other, effort=effort, watch=watch)
 
 
+def ask(
+    path: str | Path,
+    n: int = 8,
+    model: str | None = None,
+    input: Input | None = None,
+    *,
+    batch_size: int | None = None,
+    optimizer: str | None = None,
+    loss: Loss | None = None,
+    strategy: Strategy | None = None,
+    device: str = "told",
+    provenance: Provenance = Provenance.EXTERNAL,
+) -> list[Network]:
+    """What to measure next for a profile, by whoever can; `tell` takes the answers.
+
+    The first time it needs a model, and the file is made, with what was asked for in its header;
+    from then on the profile knows. None are left when enough is known. Asking twice without telling
+    gives the same networks.
+    """
+    if n < 1:
+        raise DataError(f"{n} networks are nothing to ask for: use 1 or more")
+    if not Path(path).exists():
+        if model is None:
+            raise DataError(f"{path} is not there yet: which model shall it be for?")
+        training = Training().but(batch_size, optimizer, loss)
+        training = replace(training, loss=_present(training.loss))
+        asks = {
+            "input": _text(input),
+            "training": vars(training),
+            "strategy": vars(strategy or Strategy()),
+        }
+        header = Header(
+            Fingerprint({"device": device}), {"name": "told"}, provenance, model=model, asks=asks
+        )
+        _read(model, input, training)  # before there is a file: can it be read at all?
+    elif any(each is not None for each in (model, input, batch_size, optimizer, loss, strategy)):
+        raise DataError(f"{path} knows its model and how to go on: ask without them")
+    else:
+        header, _ = read_journal(path)
+    with Journal.open(path, header) as journal:
+        asks_of, model = journal.header.asks, journal.header.model
+        if asks_of is None or model is None:
+            raise DataError(f"{path} was not begun by `ampere ask`: it cannot be asked")
+        itself, _ = _read(model, asks_of["input"], Training(**asks_of["training"]))
+        profiler = _make_profiler(itself, Strategy(**asks_of["strategy"]))
+        resume(profiler, journal.measurements)
+    while not profiler.should_stop:
+        if networks := profiler.ask(n):
+            return [_as_network(network) for network in networks]
+        profiler.end_phase()
+    return []
+
+
+def align(
+    path: str | Path,
+    log: str | Path,
+    output: str | Path,
+    *,
+    format: str = "auto",
+    offset_s: float = 0.0,
+    pulse_at: float | None = None,
+) -> Profile:
+    """A new profile with the joules of a lab meter's log, recorded while the old one was made.
+
+    Args:
+        path: The profile as it was made, with seconds and other joules.
+        log: The log, as CSV.
+        output: Where the new profile goes.
+        format: Which meter wrote it; `auto` looks at its header.
+        offset_s: Seconds that are added to the log's clock.
+        pulse_at: When a pulse of load began (`ampere pulse`), in place of an offset.
+    """
+    header, rows = read_journal(path)
+    trace = read_trace(str(log), format)
+    if pulse_at is not None:
+        offset_s = pulse_at - trace.find_pulse(PULSE)
+    found = align_rows(rows, trace, offset_s)
+    identity = {**header.fingerprint.identity, "meter": "log"}
+    told = replace(
+        header,
+        fingerprint=replace(header.fingerprint, identity=identity),
+        meter={"name": "log", "settings": {"path": str(log)}},
+        provenance=Provenance.EXTERNAL,
+        reference_energy_j=None,
+        idle_w=None,
+    )
+    profile = Profile(tuple(replace(row, provenance=Provenance.EXTERNAL) for row in found), told)
+    profile.save(output)
+    return profile
+
+
+def calibrate(
+    meter: Meter | None = None,
+    watts: Mapping[int, float] | None = None,
+    watch: Callable[[str], None] = lambda text: None,
+) -> Calibration:
+    """Fit the watts of the meter `cpu` to a better meter, or to what a user read off one.
+
+    Args:
+        meter: A meter that measures this machine.
+        watts: Power by the number of busy cores, in place of a meter.
+        watch: Called with what is being run.
+    """
+    if (meter is None) == (not watts):
+        raise DataError("give either a better meter, or watts by the number of busy cores")
+    if meter is not None:
+        if meter.provenance.metered != "measured":
+            raise MeterError(f"{meter.name} does not measure: its joules are no better")
+        loads = run_loads(meter, os.cpu_count() or 1, watch)
+        against = f"the meter {meter.name}"
+    else:
+        loads = [Load(1.0, float(busy), power_w) for busy, power_w in (watts or {}).items()]
+        against = "watts that were typed in"
+    found = fit_watts(loads, against, utc_now())
+    store(found)
+    return found
+
+
 def tell(
     path: str | Path, measurements: Sequence[Measurement], *, any_device: bool = False
 ) -> Profile:
@@ -260,6 +377,50 @@ def tell(
         for row in measurements:
             journal.append(row)
         return Profile(tuple(journal.measurements), journal.header)
+
+
+def _read(
+    model: Model, input: Input | None, training: Training, candidates: Sequence[Model] = ()
+) -> tuple[Network, list[tuple[Layer, ...]]]:
+    """A model that can be measured, and the layers of those that will be asked about."""
+    from ampere.frameworks.torch import read
+
+    training = replace(training, loss=_present(training.loss))
+    layers = read(model, input, **vars(training))
+    itself = original(model, layers, _text(input), training)
+    return itself, [read(candidate, input, **vars(training)) for candidate in candidates]
+
+
+def _make_profiler(
+    itself: Network,
+    strategy: Strategy,
+    asked_about: Sequence[Sequence[Layer]] = (),
+    effort: Effort | None = None,
+    recorded: Sequence[Network] = (),
+) -> Profiler:
+    from ampere.frameworks.torch import plan_variants
+
+    if strategy.method == "paper":
+        return Isolator(plan_variants(itself.layers), strategy)
+    return make_prober(itself, strategy, asked_about, effort, recorded)
+
+
+def _recorded(device: Device) -> list[Network]:
+    """The networks that a recorded device has; none where anything can be measured."""
+    if not isinstance(device, RecordedDevice):
+        return []
+    return [
+        Network(f"recorded {i}", Workload(row.layers), row.layers)
+        for i, row in enumerate(device.networks, 1)
+    ]
+
+
+def _as_network(asked: Variant | Network) -> Network:
+    """A network with the features of its layers, for whoever measures it."""
+    from ampere.frameworks.torch.counting import with_features
+
+    layers = tuple(with_features(layer) for layer in asked.layers)
+    return Network(str(asked), Workload(layers), layers)
 
 
 def _present(loss: Loss) -> str:
@@ -296,4 +457,14 @@ def _refuse_strangers(journal: Journal, measurements: Sequence[Measurement]) -> 
             )
 
 
-__all__ = ["after_steps", "check", "evaluate", "measure", "profile", "tell"]
+__all__ = [
+    "after_steps",
+    "align",
+    "ask",
+    "calibrate",
+    "check",
+    "evaluate",
+    "measure",
+    "profile",
+    "tell",
+]

@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ampere import tables
-from ampere.devices.device import Device, Workload
+from ampere.devices.device import Device
 from ampere.errors import MeasurementFailed
 from ampere.layers import Json, Layer
 from ampere.measurements import Measurement
 from ampere.measuring import Effort, Event, Reference, Watch, calibrate, measure, unwatched
 from ampere.meters.meter import Provenance
+from ampere.workloads import Workload
 
 DEPTHS = tuple(range(7))
 QUIET = 0.05

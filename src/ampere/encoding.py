@@ -164,8 +164,14 @@ def distinct(networks: Sequence[Sequence[Layer]]) -> tuple[list[Layer], Array]:
                 found.append(layer)
             elif found[known].features.flops is None:  # it may be counted in one row only
                 found[known] = layer
-    counts = np.zeros((len(networks), len(found)))
+    return found, count(networks, found)
+
+
+def count(networks: Sequence[Sequence[Layer]], layers: Sequence[Layer]) -> Array:
+    """How many of each of these layers every network has; they are all there."""
+    index = {key_of(layer): i for i, layer in enumerate(layers)}
+    counts = np.zeros((len(networks), len(layers)))
     for row, network in zip(counts, networks, strict=True):
         for layer in network:
             row[index[key_of(layer)]] += layer.count
-    return found, counts
+    return counts

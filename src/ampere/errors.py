@@ -3,6 +3,7 @@
 AmpereError                 anything below; the CLI prints it as one line and exits with 1
 ├── ModelError              a model that cannot be found, built, read or resized
 ├── MeterError              a meter that is absent, forbidden or talks nonsense
+│   └── MeterFault          one reading that cannot be true; it is taken again
 ├── DeviceError             a device that cannot be reached or started
 ├── MeasurementFailed       one network crashed, hung or ran out of memory; profiling goes on
 ├── DataError               rows that cannot be read: missing fields, wrong types
@@ -23,6 +24,10 @@ class ModelError(AmpereError):
 
 class MeterError(AmpereError):
     """A meter is absent, forbidden, or returns readings that cannot be true."""
+
+
+class MeterFault(MeterError):
+    """One reading cannot be true (zero, negative, frozen, a gap): it is taken again."""
 
 
 class DeviceError(AmpereError):

@@ -19,7 +19,7 @@ from ampere.baselines import (
     fit_neuralpower,
     isolated_workloads,
 )
-from ampere.devices.device import Device, ModelSpec
+from ampere.devices.device import Device
 from ampere.devices.fingerprint import refuse_to_mix
 from ampere.encoding import identity_of
 from ampere.errors import DataError, NotCovered
@@ -34,6 +34,7 @@ from ampere.meters.meter import Provenance
 from ampere.profiles import Profile
 from ampere.profiling import reference_of
 from ampere.subtracting import fit_paper
+from ampere.workloads import ModelSpec
 
 ISOLATED = Effort(min_rounds=8, max_rounds=12, warmup_s=0.05)
 TOGETHER = 5
@@ -270,15 +271,9 @@ def _refuse_uncovered(drawn: Sequence[Network], profile: Profile) -> None:
 
 def _isolate(spec: ModelSpec, journal: Journal, device: Device, watch: Watch) -> None:
     """Measure what NeuralPower lacks: forward, backward and update of each kind alone."""
-    from ampere.frameworks.torch import plan_variants, read
+    from ampere.frameworks.torch import layers_of, plan_variants
 
-    layers = read(
-        spec.model,
-        spec.input,
-        batch_size=spec.batch_size,
-        optimizer=spec.optimizer,
-        loss=spec.loss,
-    )
+    layers = layers_of(spec)
     kinds = {layer.kind.name for layer in layers}
     have = {(m.stage, m.layers[0].kind.name, m.layers[0].widths) for m in journal.measurements}
     wanted = [

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from ampere import zoo
-from ampere.devices.device import ModelSpec, Workload
 from ampere.layers import Layer
 from ampere.profiles import Training
 from ampere.resizing import resample
+from ampere.workloads import ModelSpec, Workload
 
 if TYPE_CHECKING:
     from torch import nn
@@ -49,24 +49,16 @@ def original(
 
 def members(spec: ModelSpec, rng: random.Random) -> Iterator[Network]:
     """Distinct members, in random order, until there seem to be no others."""
-    from ampere.frameworks.torch import read
-
-    def layers_of(model: str) -> tuple[Layer, ...]:
-        return read(
-            model,
-            spec.input,
-            batch_size=spec.batch_size,
-            optimizer=spec.optimizer,
-            loss=spec.loss,
-        )
+    from ampere.frameworks.torch import layers_of
 
     home, _, rest = spec.model.partition(":")
     family = zoo.family(rest) if home == "zoo" and "(" not in rest else None
     if family is None:
-        yield from resampled(spec.model, layers_of(spec.model), rng)
+        yield from resampled(spec.model, layers_of(spec), rng)
         return
     for name in _distinct(lambda: family.describe(family.sample(rng))):
-        yield Network(name, Workload(model=replace(spec, model=name)), layers_of(name))
+        member = replace(spec, model=name)
+        yield Network(name, Workload(model=member), layers_of(member))
 
 
 def resampled(name: str, layers: Sequence[Layer], rng: random.Random) -> Iterator[Network]:

@@ -58,7 +58,8 @@ class Header:
     """What holds for a whole journal: the device, its meter, and what it was like at the start.
 
     `reference_time_s` and `reference_energy_j` are those of one step of the reference workload;
-    `model` is what the profile was made for, `note` is the user's own text.
+    `model` is what the profile was made for, `asks` how `ampere ask` goes on with it, `note` is the
+    user's own text.
     """
 
     fingerprint: Fingerprint
@@ -70,6 +71,7 @@ class Header:
     idle_w: float | None = None
     model: str | None = None
     note: str | None = None
+    asks: Mapping[str, Json] | None = None
 
     def to_json(self) -> dict[str, Json]:
         """The first line of a journal."""
@@ -83,6 +85,7 @@ class Header:
             "meter": dict(self.meter),
             "model": self.model,
             "note": self.note,
+            **({"asks": dict(self.asks)} if self.asks else {}),
             "provenance": self.provenance.value,
             "reference": reference or None,
         }
@@ -104,6 +107,7 @@ class Header:
                 _float(row.get("idle_w")),
                 _optional_text(row.get("model")),
                 _optional_text(row.get("note")),
+                dict(row["asks"]) if row.get("asks") else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"the header is damaged ({error!r})") from None

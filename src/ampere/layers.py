@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
-from math import lcm
-from typing import Any
+from math import gcd
+from typing import Any, Mapping, Tuple  # two of them for Python 3.8, on old devices
 
 from ampere.errors import DataError, ModelError
 
@@ -89,7 +89,7 @@ class Size:
         return cls(width, int(times or 1), int(over or 1))
 
 
-Shape = tuple["int | Size", ...]
+Shape = Tuple["int | Size", ...]
 
 
 def steps_to_meet(
@@ -97,10 +97,10 @@ def steps_to_meet(
 ) -> dict[str, int]:
     """Steps of the widths in `side`, raised until `other`, the same tensor, has its multiples."""
     raised = dict(steps)
-    for mine, theirs in zip(side, other, strict=False):
+    for mine, theirs in zip(side, other):
         if isinstance(mine, Size) and isinstance(theirs, Size):
             need = mine.step_to_meet(theirs, multiples[theirs.width])
-            raised[mine.width] = lcm(raised[mine.width], need)
+            raised[mine.width] *= need // gcd(raised[mine.width], need)
     return raised
 
 
@@ -141,7 +141,7 @@ class Call:
             "again": self.again,
             "detached": self.detached,
         }
-        return row | {key: value for key, value in rest.items() if value}
+        return {**row, **{key: value for key, value in rest.items() if value}}
 
     @classmethod
     def from_json(cls, row: Json) -> Call:
@@ -250,18 +250,17 @@ class Structure:
             "multiples": dict(self.multiples),
         }
         if not self.chains or self.outputs[0] != Port(self.output):
-            return rest | {
-                "inputs": [port.to_json() for port in self.inputs],
-                "outputs": [port.to_json() for port in self.outputs],
-            }
+            rest["inputs"] = [port.to_json() for port in self.inputs]
+            rest["outputs"] = [port.to_json() for port in self.outputs]
+            return rest
         (port,) = self.inputs
-        row = rest | {
-            "input": _shape_to_json(port.shape),
-            "output": _shape_to_json(self.output),
-            "input_dtype": port.dtype,
-            "input_grad": port.grad,
-        }
-        return row if port.below is None else row | {"input_below": port.below}
+        rest["input"] = _shape_to_json(port.shape)
+        rest["output"] = _shape_to_json(self.output)
+        rest["input_dtype"] = port.dtype
+        rest["input_grad"] = port.grad
+        if port.below is not None:
+            rest["input_below"] = port.below
+        return rest
 
     @classmethod
     def from_json(cls, row: Json) -> Structure:

@@ -9,6 +9,10 @@ A shared or warm machine slows down and speeds up by 15 %, everything on it alik
 and within a tenth of a second. What the workloads of a round have in common says by how much, and
 each burst is divided by it (see drifting.py): so bursts are short, and there are many of them. The
 reference keeps the scale: what it costs in these rounds, against what it cost at the beginning.
+
+A meter that tells coarsely or late (a battery, a sensor of 10 Hz) needs longer bursts, and then
+there are fewer: `suited` chooses them, or says that it would take too long. A reading that cannot
+be true is taken again, and counted.
 """
 
 from __future__ import annotations
@@ -19,15 +23,22 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ampere.devices.device import IDLE, REFERENCE, Burst, Device, Workload
+from ampere.devices.device import Burst, Device
 from ampere.drifting import drift_factors
-from ampere.errors import DeviceError, MeasurementFailed, ModelError
+from ampere.errors import DeviceError, MeasurementFailed, MeterError, MeterFault, ModelError
 from ampere.layers import Layer
 from ampere.measurements import Measurement, utc_now
+from ampere.meters.meter import Resolution
+from ampere.workloads import IDLE, REFERENCE, Workload
 
 Drift = Sequence[tuple[float, float]]  # what joules and seconds of each round are divided by
 WARMUP_S = 0.15
 OUTLIER = 3.5  # in robust standard deviations (Iglewicz and Hoaglin, 1993)
+TRIES = 4  # of a burst whose reading cannot be true
+LONG_ROUNDS = 4  # of bursts that are long for the meter's sake
+MOST_S = 1800.0  # of one network's bursts; nobody waits longer
+CLOCKED_S = 2.0  # how long a burst must be, to be timed from here
+MOST_STEPS = 1 << 20  # of a burst whose time nobody tells
 
 
 @dataclass(frozen=True)
@@ -77,7 +88,9 @@ class _Run:
     handle: int | None = None
     steps: int = 1
     bursts: list[Burst] = field(default_factory=list)
+    at: list[float] = field(default_factory=list)  # when each began, in seconds since 1970
     failed: str | None = None
+    faults: int = 0
     cost_s: float = 0.0
 
     def charge(self, action: Callable[[], None]) -> None:
@@ -90,18 +103,44 @@ class _Run:
         self.cost_s += time.monotonic() - start
 
 
+def suited(effort: Effort, resolution: Resolution, power_w: float) -> Effort:
+    """Bursts that are long enough for what the meter can tell.
+
+    Raises:
+        MeterError: If they would take longer than anybody waits.
+    """
+    if resolution.window_s(power_w, effort.target * math.sqrt(effort.min_rounds)) <= effort.burst_s:
+        return effort
+    burst_s = resolution.window_s(power_w, effort.target * math.sqrt(LONG_ROUNDS))
+    if LONG_ROUNDS * burst_s > MOST_S:
+        raise MeterError(
+            f"the meter tells steps of {resolution.energy_j:.3g} J every"
+            f" {resolution.period_s:.3g} s: at {power_w:.3g} W, a network known to"
+            f" {effort.target:.1%} would take"
+            f" {LONG_ROUNDS * burst_s / 60:.0f} minutes; ask for less with --precision, or choose"
+            " another meter"
+        )
+    return replace(
+        effort,
+        burst_s=max(burst_s, effort.burst_s),
+        min_rounds=min(LONG_ROUNDS, effort.min_rounds),
+        max_rounds=min(2 * LONG_ROUNDS, effort.max_rounds),
+    )
+
+
 def calibrate(device: Device, effort: Effort | None = None) -> Reference:
     """Meter the idle device and the reference workload: the scale of everything that follows."""
     effort = effort or Effort()
-    idle = device.load(IDLE)
-    rest = device.burst(idle.handle, 50)
-    device.unload(idle.handle)
+    idle_w = _idle_power(device)
+    wanted, effort = effort, suited(effort, device.resolution, idle_w)
     reference = device.load(REFERENCE)
     steps = _warm_up(device, reference.handle, effort.burst_s, effort.warmup_s)
-    bursts = [device.burst(reference.handle, steps) for _ in range(2 * effort.max_rounds)]
+    # Many short ones see more of the machine's moods; long ones have seen them already.
+    rounds = 2 * effort.max_rounds if effort is wanted else effort.min_rounds
+    bursts = [_take(device, reference.handle, steps)[0] for _ in range(rounds)]
     device.unload(reference.handle)
     return Reference(
-        rest.energy_j / rest.time_s,
+        idle_w,
         statistics.median(burst.time_s / burst.steps for burst in bursts),
         statistics.median(burst.energy_j / burst.steps for burst in bursts),
     )
@@ -114,7 +153,8 @@ def measure(
     effort: Effort | None = None,
 ) -> list[Measurement]:
     """Joules and seconds per step of each workload, measured side by side."""
-    effort = effort or Effort()
+    power_w = nominal.energy_j / nominal.time_s
+    effort = suited(effort or Effort(), device.resolution, power_w)
     runs = [_Run(workload, tuple(layers)) for workload, layers in workloads]
     for run in runs:
         run.charge(lambda run=run: _load(device, run, effort))  # type: ignore[misc]
@@ -131,10 +171,10 @@ def measure(
                 and _settled(open_runs, _drifts(open_runs, references, nominal), effort)
             ):
                 break
-            references.append(device.burst(reference.handle, pace))
+            references.append(_take(device, reference.handle, pace)[0])
             for run in open_runs:
                 run.charge(lambda run=run: _burst(device, run))  # type: ignore[misc]
-        references.append(device.burst(reference.handle, pace))
+        references.append(_take(device, reference.handle, pace)[0])
     except MeasurementFailed as error:
         raise DeviceError(f"the reference workload failed: {error}") from None
     finally:
@@ -165,21 +205,68 @@ def _load(device: Device, run: _Run, effort: Effort) -> None:
 
 
 def _warm_up(device: Device, handle: int, burst_s: float, warmup_s: float) -> int:
-    """Run until caches and memory pools have settled; returns the steps that fill a burst."""
-    device.burst(handle, 1)
-    steps, spent, pace = 1, 0.0, math.inf
-    while spent < warmup_s:
-        burst = device.burst(handle, steps)
+    """Run until caches and memory pools have settled; returns the steps that fill a burst.
+
+    Where the meter does not move in so few steps, the device does not tell their time either. Our
+    own clock has the way to the device in it, so it goes on until that is a small part.
+    """
+    steps, spent, unsure = 1, 0.0, False
+    pace = clocked = math.inf  # seconds a step, as the device says and as our clock does
+    _try_out(device, handle, 1)
+    while spent < warmup_s or unsure:
+        burst = _try_out(device, handle, steps)
         spent += burst.time_s
-        pace = min(pace, burst.time_s / burst.steps)
-        steps = max(1, min(2 * steps, round(burst_s / pace)))
-    return max(1, round(burst_s / pace))
+        if math.isnan(burst.energy_j):
+            clocked = min(clocked, burst.time_s / burst.steps)
+        else:
+            pace = min(pace, burst.time_s / burst.steps)
+        unsure = math.isinf(pace) and burst.time_s < min(CLOCKED_S, burst_s) and steps < MOST_STEPS
+        best = clocked if math.isinf(pace) else pace
+        steps = max(1, min(2 * steps, round(burst_s / best)))
+    return max(1, round(burst_s / (clocked if math.isinf(pace) else pace)))
 
 
 def _burst(device: Device, run: _Run) -> None:
     if run.handle is None:
         raise MeasurementFailed("it was never loaded")
-    run.bursts.append(device.burst(run.handle, run.steps))
+    burst, faults = _take(device, run.handle, run.steps)
+    run.bursts.append(burst)
+    run.at.append(time.time() - burst.time_s)
+    run.faults += faults
+
+
+def _take(device: Device, handle: int, steps: int) -> tuple[Burst, int]:
+    """A burst, and how many were in vain because the meter said what cannot be true."""
+    for faults in range(TRIES):
+        try:
+            return device.burst(handle, steps), faults
+        except MeterFault as error:
+            reason = str(error)
+    raise MeterError(f"{reason} ({TRIES} times in a row)")
+
+
+def _try_out(device: Device, handle: int, steps: int) -> Burst:
+    """A burst of which only the time matters: a coarse meter need not have moved."""
+    start = time.monotonic()
+    try:
+        return device.burst(handle, steps)
+    except MeterFault:
+        return Burst(steps, math.nan, max(time.monotonic() - start, 1e-9))
+
+
+def _idle_power(device: Device) -> float:
+    """Watts of the device with nothing to do, watched for as long as the meter needs."""
+    idle = device.load(IDLE)
+    steps = 50
+    while steps < 100 * MOST_S:  # a hundredth of a second each
+        rest = _try_out(device, idle.handle, steps)
+        power_w = rest.energy_j / rest.time_s
+        needed_s = device.resolution.window_s(power_w, 0.1)
+        if not math.isnan(power_w) and rest.time_s >= 0.99 * needed_s:
+            device.unload(idle.handle)
+            return power_w
+        steps *= 4
+    raise MeterError("the meter does not move while the device is idle: choose another one")
 
 
 def _unload_all(device: Device, handles: Sequence[int]) -> None:
@@ -257,16 +344,18 @@ def _conclude(
         common,
         energy_j_per_step=statistics.fmean(kept_j),
         time_s_per_step=time_s,
-        idle_j_per_step=nominal.idle_w * time_s,
+        idle_j_per_step=nominal.idle_w * time_s if nominal.idle_w else None,  # 0: unknown
         spread=_relative_std(kept_j),
         repeats=len(kept_j),
         bursts={
             "steps": run.steps,
+            "at": [round(at, 3) for at in run.at],
             "energy_j": [_short(value) for value in raw_j],
             "time_s": [_short(value) for value in raw_s],
             "drift": [_short(factor) for _, factor in drift],
             "energy_drift": [_short(factor) for factor, _ in drift],
             "outlier": [i for i, out in enumerate(outlier) if out],
+            **({"faults": run.faults} if run.faults else {}),
         },
     )
 

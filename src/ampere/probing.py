@@ -19,7 +19,6 @@ from statistics import NormalDist
 import numpy as np
 
 from ampere.adding import AdditiveFit, fit_additive, inflation
-from ampere.devices.device import Workload
 from ampere.encoding import STEP, depth_context, distinct, identity_of
 from ampere.errors import DataError
 from ampere.families import Network, members, resampled
@@ -31,6 +30,7 @@ from ampere.resizing import smallest
 from ampere.strategies import Strategy
 from ampere.sums import Array, SumProcess
 from ampere.variants import sample
+from ampere.workloads import Workload
 
 START = 4  # networks that are measured before anything is known: the first in the list
 POOL = 32  # members of a family that may be measured, and as many whose interval matters
@@ -134,23 +134,25 @@ class Prober:
         self.ended = True
 
     def _refit(self) -> AdditiveFit | None:
-        """The fit of what was told; between full fits, rows are only added."""
+        """The fit of what was told; between full fits, rows are only added.
+
+        When it is full depends on the rows alone, so whoever is told them at once, out of a
+        journal, goes on as one who was told them one by one.
+        """
         rows = usable(self._rows)
         if len(rows) < 2:
             return None
-        fit = self._fit
-        if fit is not None and len(rows) < REFIT * self._fitted:
+        full = _last_refit(len(rows))
+        if self._fit is None or self._fitted < full:
+            self._fit, self._fitted = fit_additive(rows[:full]), full
+            self._added = full
+        for i in range(self._added, len(rows)):
             try:
-                for row in rows[self._added :]:
-                    fit = fit.tell(row)
+                self._fit = self._fit.tell(rows[i])
             except DataError:  # a kind that was not seen before, or a surprise
-                fit = None
-        elif len(rows) > self._added:
-            fit = None
-        if fit is None:
-            fit, self._fitted = fit_additive(rows), len(rows)
-        self._fit, self._added = fit, len(rows)
-        return fit
+                self._fit, self._fitted = fit_additive(rows[: i + 1]), i + 1
+        self._added = len(rows)
+        return self._fit
 
     def _best(self, fit: AdditiveFit, free: Sequence[Network], n: int) -> list[Network]:
         """The probes that lower the relative variance of what is asked about most, per second."""
@@ -188,6 +190,14 @@ class Prober:
         return 0.2 + self.effort.warmup_s + rounds * max(self.effort.burst_s, step)
 
 
+def _last_refit(rows: int) -> int:
+    """The largest number up to `rows` at which everything is fitted anew."""
+    last, following = 2, 3
+    while following <= rows:
+        last, following = following, max(following + 1, math.ceil(REFIT * following))
+    return last
+
+
 def _bytes(network: Network) -> float:
     """What it holds, roughly: activations and parameters."""
     known = [layer.features for layer in network.layers]
@@ -204,8 +214,12 @@ def make_prober(
     strategy: Strategy,
     asked_about: Sequence[Sequence[Layer]] = (),
     effort: Effort | None = None,
+    recorded: Sequence[Network] = (),
 ) -> Prober:
-    """Who asks for members of a model's family, the ends of its widths first, and for variants."""
+    """Who asks for members of a model's family, the ends of its widths first, and for variants.
+
+    Where only `recorded` networks can be measured, it chooses among these.
+    """
     from ampere.frameworks.torch import plan_variants
     from ampere.frameworks.torch.counting import with_features
 
@@ -224,7 +238,7 @@ def make_prober(
         counted = tuple(with_features(layer) for layer in layers)
         return Network(name, Workload(counted), counted)
 
-    probes = [
+    probes = recorded or [
         itself,
         built(f"smallest {itself.name}", smallest(itself.layers)),
         *probed,

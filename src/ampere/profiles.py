@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import os
 import statistics
+import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 METHODS = ("additive", "paper")
 PAYOFF_STEPS = 20  # steps of a model that would tell its cost about as well
+OLD_DAYS = 180
 NOISY = 0.25  # relative spread of bursts above which figures are not to be trusted
 
 
@@ -74,6 +77,7 @@ class Profile:
     def load(cls, path: str | os.PathLike[str], method: str = "additive") -> Profile:
         """Read a profile; loading one never executes code."""
         header, measurements = read_journal(path)
+        _warn_if_old(header, path)
         return cls(tuple(measurements), header, method)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -334,9 +338,10 @@ class Profile:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What the additive fit says of its own rows: left out, rough, not additive."""
+        """Why to be careful: faults of its meter, rows left out, rough or not additive."""
         fit = self.fit if usable(self.measurements) else None
-        return fit.notes if isinstance(fit, AdditiveFit) else ()
+        fitted = fit.notes if isinstance(fit, AdditiveFit) else ()
+        return (*_faults(self.measurements), *fitted)
 
 
 def fit(
@@ -359,6 +364,23 @@ def fit(
     name = next(iter(devices)) or device
     header = Header(Fingerprint({"device": name}), {"name": "unknown"}, next(iter(provenances)))
     return Profile(rows, header, method, kernel)
+
+
+def _warn_if_old(header: Header, path: str | os.PathLike[str]) -> None:
+    """Devices, drivers and frameworks change: whether an old profile holds must be looked at."""
+    with suppress(ValueError, TypeError):  # whoever wrote it may have written any text
+        days = (datetime.now(timezone.utc) - datetime.fromisoformat(header.created)).days
+        if days > OLD_DAYS:
+            text = f"{path} is {days} days old: `ampere evaluate` tells whether it still holds"
+            warnings.warn(text, stacklevel=3)
+
+
+def _faults(measurements: Sequence[Measurement]) -> list[str]:
+    faults = sum(int(m.bursts.get("faults", 0)) for m in measurements)
+    if not faults:
+        return []
+    times = tables.plural(faults, "reading")
+    return [f"{times} of the meter could not be true and had to be taken again: look at the meter"]
 
 
 def describe_device(fingerprint: Fingerprint) -> str:

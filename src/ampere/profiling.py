@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ampere.devices.device import Device, Workload
+from ampere.devices.device import Device
 from ampere.devices.fingerprint import changed_conditions, refuse_to_mix
 from ampere.errors import DataError, FingerprintError, JournalError
 from ampere.families import Network
@@ -16,6 +16,7 @@ from ampere.layers import Role
 from ampere.measurements import Measurement
 from ampere.measuring import Effort, Event, Reference, Watch, calibrate, measure, unwatched
 from ampere.variants import Variant
+from ampere.workloads import Workload
 
 
 class Profiler(Protocol):

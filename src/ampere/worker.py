@@ -2,12 +2,14 @@
 
 It speaks JSON lines on standard input and output, one answer a request, and ends with its input:
 
-    {"do": "open", "meter": ..., "settings": ...}   -> {"framework": ..., "threads": ...}
-    {"do": "load", "workload": ...}                 -> {"handle": 1, "features": [...]}
+    {"do": "open", "meter": ..., "settings": ...}   -> {"framework": ..., "threads": ..., ...}
+    {"do": "describe"}                              -> {"identity": ..., "conditions": ...}
+    {"do": "load", "workload": ...}                 -> {"handle": 1}
     {"do": "burst", "handle": 1, "steps": 20}       -> {"energy_j": ..., "time_s": ...}
     {"do": "unload", "handle": 1}                   -> {}
 
-A crash, a hang or a lack of memory takes down this process and nothing else.
+A crash, a hang or a lack of memory takes down this process and nothing else. It is also what runs
+on other devices, whose Python may be as old as 3.8: so are all files that it imports.
 """
 
 from __future__ import annotations
@@ -16,17 +18,24 @@ import contextlib
 import gc
 import json
 import os
+import queue
+import signal
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ampere.devices.device import Settings, Workload
-from ampere.errors import AmpereError, MeterError
-from ampere.meters import Meter, energy_between, open_meter
+from ampere.devices.fingerprint import local_fingerprint
+from ampere.errors import AmpereError, DeviceError, MeterFault
+from ampere.meters import Meter, choose_meter, energy_between, open_meter
+from ampere.meters.calibration import calibrated_settings
+from ampere.workloads import Settings, Workload
 
 IDLE_STEP_S = 0.01
+WAIT_S = 60.0  # for another worker on this device to end
 
 
 class Worker:
@@ -36,19 +45,40 @@ class Worker:
         self.meter: Meter | None = None
         self.settings = Settings()
         self.steps: dict[int, Callable[[], Any]] = {}
+        self.lock: Any = None
 
-    def open(self, meter: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
-        """Open the meter and put the settings into force."""
-        from ampere.frameworks.torch.training import apply_settings
+    def open(
+        self, meter: dict[str, Any] | None, settings: dict[str, Any], master: str = ""
+    ) -> dict[str, Any]:
+        """Open the meter, if it is read here, and put the settings into force.
 
+        With the name of a master, the device is this worker's alone.
+        """
+        try:
+            from ampere.frameworks.torch.training import apply_settings
+        except ImportError as error:
+            raise DeviceError(
+                f"{sys.executable} cannot use torch ({_line(error)}): install it there, or choose"
+                " a Python that has it"
+            ) from None
+        if master:
+            self.lock = _lock(master)
         self.settings = Settings(**settings)
         framework, threads = apply_settings(self.settings)
-        self.meter = open_meter(meter["name"], **meter.get("settings", {}))
-        return {
-            "framework": framework,
-            "threads": threads,
-            "provenance": self.meter.read().provenance.value,
-        }
+        answer: dict[str, Any] = {"framework": framework, "threads": threads}
+        if meter is None:
+            return answer
+        name = choose_meter(meter["name"], self.settings.accelerator)
+        chosen = meter["settings"] or calibrated_settings(name)
+        self.meter = open_meter(name, **chosen)
+        with contextlib.suppress(MeterFault):  # any other error is better known now than later
+            self.meter.read()
+        provenance = self.meter.provenance.value
+        return {**answer, "provenance": provenance, "meter": {"name": name, "settings": chosen}}
+
+    def describe(self) -> dict[str, Any]:
+        """What this machine is, and how it is at present."""
+        return local_fingerprint({}).to_json()
 
     def load(self, workload: dict[str, Any]) -> dict[str, Any]:
         """Build a workload; its handle is how later requests name it."""
@@ -56,8 +86,7 @@ class Worker:
         wanted = Workload.from_json(workload)
         if wanted.stage == "idle":
             self.steps[handle] = lambda: time.sleep(IDLE_STEP_S)
-            return {"handle": handle, "features": []}
-        from ampere.frameworks.torch.counting import with_features
+            return {"handle": handle}
         from ampere.frameworks.torch.training import make_trainer
 
         stage = "step" if wanted.stage == "reference" else wanted.stage
@@ -65,28 +94,29 @@ class Worker:
         gc.unfreeze()  # cycles in what was unloaded since would otherwise stay for ever
         gc.collect()
         gc.freeze()  # what is loaded stays: later collections need not look at it
-        features = [with_features(layer).features.to_json() for layer in wanted.layers]
-        return {"handle": handle, "features": features}
+        return {"handle": handle}
 
     def burst(self, handle: int, steps: int) -> dict[str, Any]:
-        """Run steps between two readings of the meter."""
+        """Run steps, between two readings of the meter if it is read here."""
         from ampere.frameworks.torch.training import synchronise
 
-        if self.meter is None:
-            raise MeterError("no meter is open")
         step = self.steps[handle]
         gc.disable()  # a collection inside a burst would be charged to whoever it hits
         try:
             synchronise(self.settings)
-            before = self.meter.read()
+            before = self.meter.read() if self.meter else None
+            start_s = time.perf_counter()
             for _ in range(steps):
                 step()
             synchronise(self.settings)
-            after = self.meter.read()
+            time_s = time.perf_counter() - start_s
+            after = self.meter.read() if self.meter else None
         finally:
             gc.enable()
+        if self.meter is None or before is None or after is None:
+            return {"time_s": time_s}
         energy_j, time_s = energy_between(before, after)
-        return {"energy_j": energy_j, "time_s": time_s}
+        return {"energy_j": energy_j, "time_s": time_s, "resolution": vars(self.meter.resolution)}
 
     def unload(self, handle: int) -> dict[str, Any]:
         """Forget a workload."""
@@ -106,20 +136,66 @@ def answer(worker: Worker, line: str) -> dict[str, Any]:
     except MemoryError:
         return {"error": "MeasurementFailed", "message": "out of memory"}
     except Exception as error:
-        text = (str(error).strip().splitlines() or [""])[0]
-        return {"error": "MeasurementFailed", "message": f"{type(error).__name__}: {text}"}
+        return {"error": "MeasurementFailed", "message": f"{type(error).__name__}: {_line(error)}"}
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0]
+
+
+def _lock(master: str) -> Any:
+    """Keep other workers of this user off the device: two at once would measure each other.
+
+    An earlier worker of the same master has lost its connection, and may not know it for hours:
+    it is ended.
+    """
+    import fcntl
+
+    path = Path(tempfile.gettempdir()) / f"ampere-worker-{os.getuid()}.lock"
+    file = path.open("a+")
+    end_s = time.monotonic() + WAIT_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError:
+            file.seek(0)
+            pid, _, its_master = file.read().partition(" ")
+        if its_master == master:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        if time.monotonic() > end_s:
+            file.close()
+            raise DeviceError(
+                f"another worker of ampere (pid {pid}) is measuring on this device: wait until it"
+                " is done, or end it"
+            )
+        time.sleep(0.2)
+    file.truncate(0)
+    file.write(f"{os.getpid()} {master}")
+    file.flush()
+    return file
+
+
+def _listen(requests: queue.Queue[str]) -> None:
+    """Hand requests on until standard input ends: then nobody waits for what is under way."""
+    for line in sys.stdin:
+        requests.put(line)
+    os._exit(0)
 
 
 def main() -> None:
     """Serve requests until standard input ends."""
     # Whatever a user's model prints must not end up between our answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with contextlib.suppress(OSError):  # if memory runs out, this process is the one to go
         Path("/proc/self/oom_score_adj").write_text("1000")
+    requests: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
     worker = Worker()
-    for line in sys.stdin:
-        answers.write(json.dumps(answer(worker, line)) + "\n")
+    while True:
+        answers.write(json.dumps(answer(worker, requests.get())) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@ from collections.abc import Mapping
 import pytest
 
 from ampere.baselines import extrapolate
-from ampere.devices.device import Burst, Device, Loaded, ModelSpec, Workload
+from ampere.devices.device import Burst, Device, Loaded
 from ampere.devices.fingerprint import Fingerprint
 from ampere.errors import DataError, DeviceError, MeasurementFailed
 from ampere.layers import Json
 from ampere.measurements import Measurement
-from ampere.meters.meter import Provenance
+from ampere.meters.meter import Provenance, Resolution
+from ampere.workloads import ModelSpec, Workload
 
 from .rows import network
 
@@ -18,6 +19,8 @@ LAYERS = network(1e6, 1e5)
 
 class CostlyDevice:
     """Takes 2 J and 0.5 s a step, and ten times that for the first one; notes what it was asked."""
+
+    resolution = Resolution()
 
     def __init__(self, fails_at: str = "", error: type[Exception] = MeasurementFailed) -> None:
         self.calls: list[str] = []

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from ampere.baselines import fit_neuralpower, isolated_workloads
 from ampere.baselines.neuralpower import STAGES
-from ampere.devices.device import Workload
 from ampere.errors import DataError, NotCovered
 from ampere.estimating import estimate
 from ampere.layers import Layer, LayerKind, Role, Structure
 from ampere.measurements import Measurement
 from ampere.variants import Isolation, Plan
+from ampere.workloads import Workload
 
 from .rows import alone, layer, step
 

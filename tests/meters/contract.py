@@ -13,17 +13,18 @@ import inspect
 import json
 import math
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from ampere.errors import MeterError
-from ampere.meters import Meter, MeterDriver, Provenance, Reading, energy_between
+from ampere.meters import Meter, Provenance, Reading, energy_between
 
 
 class MeterContract:
-    driver: ClassVar[type[MeterDriver]]
+    driver: ClassVar[type[Meter]]
 
     def settings(self, tmp_path: Path) -> dict[str, float | str]:
         """Settings with which the meter can be opened here; override."""
@@ -36,11 +37,12 @@ class MeterContract:
             pass
 
     @pytest.fixture
-    def meter(self, tmp_path: Path) -> Meter:
+    def meter(self, tmp_path: Path) -> Iterator[Meter]:
         driver: Any = self.driver
         settings = self.settings(tmp_path)
         meter: Meter = driver(**settings)
-        return meter
+        yield meter
+        meter.close()
 
     @pytest.fixture
     def readings(self, meter: Meter) -> list[Reading]:
@@ -92,7 +94,9 @@ class MeterContract:
     def test_settings_are_plain_data(self, tmp_path: Path) -> None:
         settings = self.settings(tmp_path)
         driver: Any = self.driver
-        driver(**json.loads(json.dumps(settings))).read()
+        meter = driver(**json.loads(json.dumps(settings)))
+        meter.read()
+        meter.close()
         for parameter in inspect.signature(driver).parameters.values():
             assert parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
             assert parameter.default is parameter.empty or isinstance(
@@ -107,3 +111,16 @@ class MeterContract:
     def test_idle_power_if_known_is_watts(self, meter: Meter) -> None:
         idle_w = getattr(meter, "idle_w", None)
         assert idle_w is None or 0 <= idle_w < math.inf
+
+    def test_resolution_is_known_once_it_is_open(self, meter: Meter) -> None:
+        meter.read()
+        assert 0 <= meter.resolution.energy_j < math.inf
+        assert 0 <= meter.resolution.period_s < math.inf
+        assert 0 <= meter.resolution.window_s(power_w=5.0, error=0.01) < math.inf
+
+    def test_closing_twice_is_harmless(self, meter: Meter) -> None:
+        meter.close()
+        meter.close()
+
+    def test_accelerators_are_known(self) -> None:
+        assert set(self.driver.accelerators) <= {"cpu", "cuda", "mps"}

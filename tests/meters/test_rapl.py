@@ -132,7 +132,7 @@ def test_nonsense_is_refused(powercap: Powercap, file: str, content: str) -> Non
 def test_missing_file_is_refused(powercap: Powercap, file: str) -> None:
     powercap.add("intel-rapl:0", "package-0")
     (powercap.path / "intel-rapl:0" / file).unlink()
-    with pytest.raises(MeterError, match=f"{file} cannot be read"):
+    with pytest.raises(MeterError, match=f"{file} does not exist"):
         RaplMeter(powercap.root)
 
 

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from ampere.devices.device import Burst, Device, Workload
+from ampere.devices.device import Burst, Device
 from ampere.errors import DataError, MeasurementFailed
 from ampere.layers import Layer
 from ampere.measurements import Measurement, utc_now
+from ampere.workloads import Workload
 
 
 def extrapolate(

@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ampere.devices.device import Workload
 from ampere.errors import DataError, NotCovered
 from ampere.fitting import Cost, Layerwise
 from ampere.layers import Layer, Widths
 from ampere.measurements import Measurement
 from ampere.variants import Isolation, Plan
+from ampere.workloads import Workload
 
 STAGES = ("forward", "backward", "update")
 DEGREE = 2

@@ -8,6 +8,9 @@ from typing import Annotated
 import typer
 
 from ampere import __version__
+from ampere.cli.align import align, pulse
+from ampere.cli.ask import ask
+from ampere.cli.calibrate import calibrate
 from ampere.cli.check import check
 from ampere.cli.estimate import estimate
 from ampere.cli.evaluate import evaluate
@@ -35,7 +38,11 @@ _EXAMPLES: dict[Callable[..., str], str] = {
     measure: "ampere measure my_model.py:Net --input 3x32x32 --batch-size 32",
     evaluate: "ampere evaluate zoo:lenet5 --profile lenet5.ampere --models 30",
     check: "ampere check --threads 1",
-    tell: "ampere tell --profile phone.ampere rows.jsonl",
+    ask: "ampere ask zoo:lenet5 --profile phone.ampere -n 8 > todo.jsonl",
+    tell: "ampere tell --profile phone.ampere done.jsonl",
+    align: "ampere align --profile pi.ampere --log monsoon.csv -o pi-measured.ampere",
+    pulse: "ampere pulse",
+    calibrate: "ampere calibrate --watts 0=2.7 --watts 4=6.4",
 }
 
 for command, example in _EXAMPLES.items():

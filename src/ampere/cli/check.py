@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from ampere.cli.options import AsJson, Machine, Quick, effort
+from ampere.cli.options import AsJson, Care, Machine
 from ampere.cli.progress import progress
 from ampere.cli.shell import json_text
 
 
-def check(machine: Machine = Machine(), quick: Quick = False, as_json: AsJson = False) -> str:
+def check(machine: Machine = Machine(), care: Care = Care(), as_json: AsJson = False) -> str:
     """See whether this machine is fit for measuring.
 
     Whether it is quiet enough to measure, and whether the energy of layers adds up on it.
@@ -17,5 +17,5 @@ def check(machine: Machine = Machine(), quick: Quick = False, as_json: AsJson = 
     from ampere import api
 
     with closing(machine.open()) as device, progress() as watch:
-        found = api.check(device=device, effort=effort(quick), watch=watch)
+        found = api.check(device=device, effort=care.effort(), watch=watch)
     return json_text(found.to_json()) if as_json else repr(found)

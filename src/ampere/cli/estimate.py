@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere.cli.options import AnyDevice, AsJson, Machine, Method, ProfilePath, Training, above_zero
+from ampere.cli.options import (
+    AsJson,
+    Machine,
+    Method,
+    MixDevices,
+    ProfilePath,
+    Training,
+    above_zero,
+)
 from ampere.cli.shell import json_text, say
 from ampere.errors import DataError, NotCovered
 from ampere.layers import Json
@@ -52,7 +60,7 @@ def estimate(
     ] = None,
     method: Method = "additive",
     machine: Machine = Machine(),
-    any_device: AnyDevice = False,
+    any_device: MixDevices = False,
     as_json: AsJson = False,
 ) -> str:
     """Estimate what training a model will cost.

@@ -8,14 +8,13 @@ from typing import Annotated
 import typer
 
 from ampere.cli.options import (
-    AnyDevice,
     AsJson,
+    Care,
     Machine,
+    MixDevices,
     Model,
     ProfilePath,
-    Quick,
     Training,
-    effort,
 )
 from ampere.cli.progress import progress
 from ampere.cli.shell import Interrupted, json_text
@@ -28,8 +27,8 @@ def evaluate(
     models: Annotated[int, typer.Option(min=1, metavar="N", help="Unseen models.")] = 30,
     seed: Annotated[int, typer.Option(metavar="N", help="Draws other models.")] = 0,
     machine: Machine = Machine(),
-    any_device: AnyDevice = False,
-    quick: Quick = False,
+    any_device: MixDevices = False,
+    care: Care = Care(),
     as_json: AsJson = False,
 ) -> str:
     """Compare estimates with metered models.
@@ -47,7 +46,7 @@ def evaluate(
                 device=device,
                 models=models,
                 seed=seed,
-                effort=effort(quick),
+                effort=care.effort(),
                 any_device=any_device,
                 watch=watch,
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 from ampere import tables
-from ampere.cli.options import AsJson, Machine, Model, Quick, Training, effort
+from ampere.cli.options import AsJson, Care, Machine, Model, Training
 from ampere.cli.shell import json_text
 
 
@@ -13,7 +13,7 @@ def measure(
     model: Model,
     training: Training,
     machine: Machine = Machine(),
-    quick: Quick = False,
+    care: Care = Care(),
     as_json: AsJson = False,
 ) -> str:
     """Meter the training step of a model itself."""
@@ -21,7 +21,7 @@ def measure(
     from ampere.profiles import describe_device
 
     with closing(machine.open()) as device:
-        found = api.measure(model, **training.given(), device=device, effort=effort(quick))
+        found = api.measure(model, **training.given(), device=device, effort=care.effort())
         name = describe_device(device.fingerprint)
     if as_json:
         return json_text(

@@ -1,68 +1,140 @@
-"""`ampere meters`: what can measure here."""
+"""`ampere meters`: what can measure here, and what the rest would take."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from ampere import tables
 from ampere.cli.options import AsJson
 from ampere.cli.shell import json_text
-from ampere.errors import MeterError
+from ampere.errors import MeterError, MeterFault
 from ampere.layers import Json
 
-LOOK_S = 0.5
+if TYPE_CHECKING:
+    from ampere.meters import Meter, MeterStatus, Reading, Resolution
+
+LOOK_S = 2.0
+SILENT = ("replay", "fake")  # they show nothing of this machine
+ASSUMED = "2.7 W idle and 0.9 W for each busy core are assumptions; `ampere calibrate` fits them"
 
 
-def meters(as_json: AsJson = False) -> str:
+def meters(
+    accelerator: Annotated[
+        str, typer.Option(metavar="NAME", help="Whose joules are wanted: cpu, cuda or mps.")
+    ] = "cpu",
+    as_json: AsJson = False,
+) -> str:
     """List the meters of this machine.
 
-    Which of them can be used, what is in the way of the others, and a short look at the best one.
+    Which of them can be used, with a live reading of two seconds, how finely they tell, and what it
+    would take to use the others.
     """
     from ampere.meters import describe_meters
+    from ampere.workloads import ACCELERATORS
 
-    found = describe_meters()
+    if accelerator not in ACCELERATORS:
+        raise typer.BadParameter(f"{accelerator!r} is not one of {', '.join(ACCELERATORS)}")
+    found = describe_meters(accelerator)
     (default,) = (meter.name for meter in found if meter.default)
-    look = _look(default)
+    looks = _look([meter.name for meter in found if meter.available and meter.name not in SILENT])
+    calibration, watts = _calibration()
     if as_json:
         listed = [
-            {**vars(meter), "provenance": meter.provenance and meter.provenance.value}
+            {
+                **vars(meter),
+                "provenance": meter.provenance and meter.provenance.value,
+                "reading": looks.get(meter.name),
+            }
             for meter in found
         ]
-        return json_text({"default": default, "reading": look, "meters": listed})
-    rows = [
-        (
-            f"{meter.name} (auto)" if meter.default else meter.name,
-            meter.provenance.value if meter.provenance else tables.UNKNOWN,
-            "yes" if meter.available else "no",
-            meter.obstacle or meter.summary,
-        )
-        for meter in found
+        return json_text({"default": default, "calibration": calibration, "meters": listed})
+    rows = [_row(meter, looks.get(meter.name, {})) for meter in found]
+    heads = ("meter", "joules", "usable", "now", "tells", "")
+    facts = [
+        ("auto", f"takes {default}"),
+        ("cpu", watts),
+        ("more", "docs/meters.md has what each reads, and its settings"),
     ]
-    if "failed" in look:
-        now = f"could not be read: {look['failed']}"
-    else:
-        now = (
-            f"{tables.watts(look['power_w'])} over {tables.seconds(look['time_s'])};"
-            f" joules are {tables.origin(look['provenance'])}"
-        )
-    return f"{tables.table(('meter', 'joules', 'usable', ''), rows)}\n\n{default} now: {now}"
+    return tables.Page("Meters of this machine", heads, rows, "<<<><<", None, facts).text()
 
 
-def _look(name: str) -> dict[str, Json]:
-    """The power that a meter shows over half a second."""
-    from ampere.meters import energy_between, open_meter
+def _row(meter: MeterStatus, look: Mapping[str, Json]) -> tuple[str, ...]:
+    return (
+        f"{meter.name} (auto)" if meter.default else meter.name,
+        meter.provenance.value if meter.provenance else tables.UNKNOWN,
+        "yes" if meter.available and "failed" not in look else "no",
+        tables.watts(look["power_w"]) if "power_w" in look else "",
+        str(look.get("tells", "")),
+        str(look.get("failed") or look.get("doubt") or meter.obstacle or meter.summary),
+    )
+
+
+def _calibration() -> tuple[Json, str]:
+    """What the meter `cpu` was fitted to, as data and in words."""
+    from ampere.meters.calibration import stored
 
     try:
-        meter = open_meter(name)
-        before = meter.read()
-        time.sleep(LOOK_S)
-        after = meter.read()
-        energy_j, time_s = energy_between(before, after)
+        fitted = stored()
     except MeterError as error:
-        return {"failed": str(error)}
-    return {
-        "energy_j": energy_j,
-        "time_s": time_s,
-        "power_w": energy_j / time_s,
-        "provenance": after.provenance.value,
-    }
+        return None, str(error)
+    return (None, ASSUMED) if fitted is None else (vars(fitted), str(fitted))
+
+
+def _look(names: list[str]) -> dict[str, dict[str, Json]]:
+    """What these meters show over two seconds, all at once."""
+    from ampere.meters import open_meter
+    from ampere.meters.calibration import calibrated_settings
+
+    looks: dict[str, dict[str, Json]] = {name: {} for name in names}
+    opened: dict[str, Meter] = {}
+    before: dict[str, Reading] = {}
+    try:
+        for name, look in looks.items():
+            with _noted(look):
+                opened[name] = open_meter(name, **calibrated_settings(name))
+                before[name] = opened[name].read()
+        time.sleep(LOOK_S)
+        for name, first in before.items():
+            with _noted(looks[name]):
+                _show(looks[name], opened[name], first)
+    finally:
+        for meter in opened.values():
+            with suppress(Exception):
+                meter.close()
+    return looks
+
+
+@contextmanager
+def _noted(look: dict[str, Json]) -> Iterator[None]:
+    """Write down what goes wrong with a meter; others are looked at all the same."""
+    try:
+        yield
+    except MeterFault as error:  # it may only be slow: a battery moves once in a minute
+        look["doubt"] = str(error)
+    except MeterError as error:
+        look["failed"] = str(error)
+    except Exception as error:  # another package's meter may fail in any way
+        look["failed"] = f"reading it failed ({error!r}); repair the package that registers it"
+
+
+def _show(look: dict[str, Json], meter: Meter, first: Reading) -> None:
+    from ampere.meters import energy_between
+
+    last = meter.read()
+    look.update(resolution=vars(meter.resolution), tells=_tells(meter.resolution))
+    energy_j, time_s = energy_between(first, last)
+    look.update(energy_j=energy_j, time_s=time_s, power_w=energy_j / time_s)
+
+
+def _tells(resolution: Resolution) -> str:
+    parts = []
+    if resolution.energy_j:
+        parts.append(tables.joules(resolution.energy_j))
+    if resolution.period_s:
+        parts.append(f"every {tables.seconds(resolution.period_s)}")
+    return " ".join(parts) or "any time"

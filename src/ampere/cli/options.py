@@ -6,15 +6,15 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
-    from ampere.devices.local import LocalDevice
     from ampere.measuring import Effort
+    from ampere.opening import AnyDevice
 
 
 def above_zero(value: float | None) -> float | None:
@@ -44,7 +44,7 @@ ProfilePath = Annotated[
     Path, typer.Option("--profile", metavar="FILE", help="The profile's file.", show_default=False)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
-AnyDevice = Annotated[
+MixDevices = Annotated[
     bool, typer.Option("--any-device", help="Mix measurements of different devices.")
 ]
 Method = Annotated[
@@ -53,7 +53,6 @@ Method = Annotated[
         metavar="NAME", help="How it is fitted: additive or paper.", callback=_known_method
     ),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer repeats per measurement, more noise.")]
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,15 @@ class Training:
 
 @dataclass(frozen=True)
 class Machine:
-    """This machine in certain settings under a certain meter."""
+    """A device in certain settings under a certain meter."""
 
+    device: Annotated[
+        str,
+        typer.Option(
+            metavar="DEVICE",
+            help="local, ssh:user@host, adb:serial, simulated:xavier, recorded:file.ampere",
+        ),
+    ] = "local"
     meter: Annotated[
         str, typer.Option(metavar="METER", help="auto, rapl, cpu:idle_w=2.5,active_w=9, ...")
     ] = "auto"
@@ -108,24 +114,58 @@ class Machine:
     tf32: Annotated[bool, typer.Option("--tf32", help="TF32 on NVIDIA GPUs.")] = False
     no_onednn: Annotated[bool, typer.Option("--no-onednn", help="Do without oneDNN.")] = False
 
-    def open(self) -> LocalDevice:
+    def open(self) -> AnyDevice:
         """The device that these options describe; whoever opens it closes it."""
-        from ampere.devices.device import Settings
-        from ampere.devices.local import LocalDevice
         from ampere.meters import parse_meter
+        from ampere.opening import open_device
+        from ampere.workloads import Settings
 
         settings = Settings(
             self.accelerator, self.threads, self.amp, self.compile, self.tf32, not self.no_onednn
         )
         meter, meter_settings = parse_meter(self.meter)
-        return LocalDevice(settings, meter, meter_settings)
+        return open_device(self.device, settings, meter, meter_settings)
 
 
-def effort(quick: bool) -> Effort | None:
-    """How much measuring: what measuring itself thinks right, unless it shall be quick."""
-    from ampere.measuring import Effort
+@dataclass(frozen=True)
+class Care:
+    """How much measuring: what measuring itself thinks right, unless something else is said."""
 
-    return Effort(0.02, 0.05, min_rounds=5, max_rounds=8, target=0.03) if quick else None
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer repeats per measurement, more noise.")
+    ] = False
+    precision: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="How well each measurement shall repeat. Default: 0.015; coarse meters need more.",
+            callback=above_zero,
+        ),
+    ] = None
+
+    burst_s: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="Length of a burst. Default: 0.03, or what the meter needs.",
+            callback=above_zero,
+        ),
+    ] = None
+
+    def effort(self) -> Effort | None:
+        """What was said, if anything."""
+        from ampere.measuring import Effort
+
+        if not self.quick and self.precision is None and self.burst_s is None:
+            return None
+        effort = Effort()
+        if self.quick:
+            effort = Effort(0.02, 0.05, min_rounds=5, max_rounds=8, target=0.03)
+        return replace(
+            effort,
+            target=self.precision or effort.target,
+            burst_s=self.burst_s or effort.burst_s,
+        )
 
 
 def flat(command: Callable[..., str]) -> Callable[..., str]:

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ampere.cli.options import (
-    AnyDevice,
     AsJson,
+    Care,
     Machine,
     Method,
+    MixDevices,
     Model,
     ProfilePath,
-    Quick,
     Training,
     above_zero,
-    effort,
 )
 from ampere.cli.progress import progress
 from ampere.cli.shell import Interrupted, json_text, say
@@ -65,8 +64,8 @@ def profile(
         str, typer.Option(metavar="energy|time", help="What the next point is chosen by.")
     ] = "energy",
     machine: Machine = Machine(),
-    any_device: AnyDevice = False,
-    quick: Quick = False,
+    any_device: MixDevices = False,
+    care: Care = Care(),
     as_json: AsJson = False,
 ) -> str:
     """Learn what the layers of a model cost here.
@@ -89,7 +88,7 @@ def profile(
                 device=device,
                 strategy=strategy,
                 candidates=candidate or (),
-                effort=effort(quick),
+                effort=care.effort(),
                 time_limit_s=time_limit or float("inf"),
                 energy_limit_j=energy_limit or float("inf"),
                 any_device=any_device,

@@ -39,7 +39,8 @@ class Shell(TyperCommand):
             # Whatever a user's model prints must not end up in front of the answer.
             with _warnings_as_lines(), contextlib.redirect_stdout(sys.stderr):
                 answer = super().invoke(ctx)
-            print(answer, flush=True)
+            if answer:  # `ask` has nothing to say when enough is known: an empty file then
+                print(answer, flush=True)
         except BrokenPipeError:
             # Python would complain once more when it closes the streams at its end.
             null = os.open(os.devnull, os.O_WRONLY)

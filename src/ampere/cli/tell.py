@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ampere import tables
-from ampere.cli.options import AnyDevice, AsJson, ProfilePath
+from ampere.cli.options import AsJson, MixDevices, ProfilePath
 from ampere.cli.profile import profile_row
 from ampere.cli.shell import json_text
 
@@ -22,7 +22,7 @@ def tell(
         ),
     ],
     path: ProfilePath,
-    any_device: AnyDevice = False,
+    any_device: MixDevices = False,
     as_json: AsJson = False,
 ) -> str:
     """Add measurements that were made elsewhere.

@@ -1,7 +1,7 @@
 """The meters of this machine: which there are, which can be used, and how one is opened.
 
-A meter is a class that the entry-point group `ampere.meters` names. One from another package
-registers in the same way as ampere's own:
+A meter is a subclass of `Meter` that the entry-point group `ampere.meters` names. One from another
+package registers in the same way as ampere's own:
 
     [project.entry-points."ampere.meters"]
     ina219 = "my_package:Ina219Meter"
@@ -12,17 +12,17 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 from ampere.errors import MeterError
-from ampere.meters.meter import Meter, Provenance, Reading, energy_between
+from ampere.meters.meter import Meter, Provenance, Reading, Resolution, energy_between
 
 __all__ = [
     "Meter",
-    "MeterDriver",
     "MeterStatus",
     "Provenance",
     "Reading",
+    "Resolution",
     "choose_meter",
     "describe_meters",
     "energy_between",
@@ -34,30 +34,25 @@ __all__ = [
 AUTO = "auto"
 GROUP = "ampere.meters"
 
-# Also in pyproject.toml; repeated so that ampere runs from a checkout that is not installed.
+# The ladder, best rung first. Also in pyproject.toml; repeated so that ampere runs from a checkout
+# that is not installed.
 _OWN = {
+    "jetson": "ampere.meters.jetson:JetsonMeter",
+    "nvml": "ampere.meters.nvml:NvmlMeter",
     "rapl": "ampere.meters.rapl:RaplMeter",
+    "amdsmi": "ampere.meters.zeus:AmdMeter",
+    "apple": "ampere.meters.zeus:AppleMeter",
+    "emi": "ampere.meters.zeus:EmiMeter",
+    "hwmon": "ampere.meters.hwmon:HwmonMeter",
+    "shelly": "ampere.meters.shelly:ShellyMeter",
+    "log": "ampere.meters.log:LogMeter",
+    "battery": "ampere.meters.battery:BatteryMeter",
+    "android": "ampere.meters.android:AndroidMeter",
+    "iphone": "ampere.meters.iphone:IphoneMeter",
     "cpu": "ampere.meters.cpu:CpuMeter",
     "replay": "ampere.meters.replay:ReplayMeter",
     "fake": "ampere.meters.fake:FakeMeter",
 }
-
-
-class MeterDriver(Meter, Protocol):
-    """A meter that can be registered: a `Meter` that says what it is before it is opened.
-
-    Settings are keyword arguments of `__init__`, each a number or a string, so that another process
-    can open the same meter from plain data.
-    """
-
-    name: ClassVar[str]
-    provenance: ClassVar[Provenance]
-    summary: ClassVar[str]
-
-    @classmethod
-    def obstacle(cls) -> str | None:
-        """None if the meter can be used here, else one line: what is wrong and what to do."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -72,7 +67,7 @@ class MeterStatus:
     default: bool
 
 
-def meter_classes() -> dict[str, type[MeterDriver]]:
+def meter_classes() -> dict[str, type[Meter]]:
     """Every registered meter that can be imported, by name."""
     classes = {}
     for name in _registered():
@@ -83,19 +78,20 @@ def meter_classes() -> dict[str, type[MeterDriver]]:
     return classes
 
 
-def describe_meters() -> list[MeterStatus]:
+def describe_meters(accelerator: str = "cpu") -> list[MeterStatus]:
     """Every registered meter, whether it can be used here, and which one `auto` takes."""
-    default = _best()
+    default = _best(accelerator)
     return [_describe(name, default=name == default) for name in _registered()]
 
 
-def choose_meter(name: str = AUTO) -> str:
+def choose_meter(name: str = AUTO, accelerator: str = "cpu") -> str:
     """The name of a registered meter; `auto` becomes the best one that can be used here.
 
-    Hardware counters and sensors come before the `cpu` model, RAPL before the others. Simulated and
-    recorded joules, and those that come too late to guide profiling, are only taken when named.
+    Hardware counters and sensors that hold the accelerator's joules come before the `cpu` model.
+    Simulated and recorded joules, and those that come too late to guide profiling, are only taken
+    when named.
     """
-    return _best() if name == AUTO else _find(name).name
+    return _best(accelerator) if name == AUTO else _find(name).name
 
 
 def open_meter(name: str = AUTO, /, **settings: float | str) -> Meter:
@@ -141,8 +137,10 @@ def parse_meter(text: str) -> tuple[str, dict[str, float | str]]:
 def _registered() -> dict[str, EntryPoint]:
     """Entry points by name: ampere's own, which nobody replaces, then the others in order."""
     own = {name: EntryPoint(name, value, GROUP) for name, value in _OWN.items()}
-    others = sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
-    return own | {entry.name: entry for entry in others if entry.name not in own}
+    found: Any = entry_points()  # before Python 3.10 it is a dict
+    others = found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
+    others = sorted(others, key=lambda entry: (entry.name, entry.value))
+    return {**own, **{entry.name: entry for entry in others if entry.name not in own}}
 
 
 def _known() -> str:
@@ -156,7 +154,7 @@ def _find(name: str) -> EntryPoint:
         raise MeterError(f"there is no meter named {name!r}; {_known()}") from None
 
 
-def _load(name: str) -> type[MeterDriver]:
+def _load(name: str) -> type[Meter]:
     entry = _find(name)
     try:
         driver = entry.load()
@@ -165,15 +163,15 @@ def _load(name: str) -> type[MeterDriver]:
             f"meter {name} cannot be imported from {entry.value} ({error!r}); "
             "repair or remove the package that registers it"
         ) from error
-    missing = [
-        a for a in (*MeterDriver.__annotations__, "obstacle", "read") if not hasattr(driver, a)
-    ]
+    if not (isinstance(driver, type) and issubclass(driver, Meter)):
+        raise MeterError(f"{entry.value} is no meter: derive it from ampere.Meter")
+    missing = [a for a in ("name", "provenance", "summary") if not hasattr(driver, a)]
     if missing:
         raise MeterError(f"{entry.value} is no meter: it lacks {', '.join(missing)}; repair it")
-    return driver  # type: ignore[no-any-return]
+    return driver
 
 
-def _obstacle(driver: type[MeterDriver]) -> str | None:
+def _obstacle(driver: type[Meter]) -> str | None:
     try:
         return driver.obstacle()
     except Exception as error:  # one faulty meter must not hide the others
@@ -189,15 +187,15 @@ def _describe(name: str, *, default: bool) -> MeterStatus:
     return MeterStatus(name, driver.provenance, driver.summary, obstacle is None, obstacle, default)
 
 
-def _best() -> str:
-    """What `auto` takes: hardware if any can be used, RAPL first, else the model."""
-    others = (name for name in _registered() if name not in _OWN)
-    for name in ("rapl", *others):
+def _best(accelerator: str) -> str:
+    """What `auto` takes: the first rung of hardware that can be used, else the model."""
+    for name in _registered():
         try:
             driver = _load(name)
         except MeterError:
             continue
         hardware = driver.provenance in (Provenance.COUNTER, Provenance.SENSOR)
-        if hardware and _obstacle(driver) is None:
+        fits = accelerator in driver.accelerators and not driver.outside
+        if hardware and fits and _obstacle(driver) is None:
             return name
     return "cpu"

@@ -18,15 +18,16 @@ import time
 from typing import ClassVar
 
 from ampere.errors import MeterError
-from ampere.meters.meter import Provenance, Reading
+from ampere.meters.meter import Meter, Provenance, Reading
 
 
-class CpuMeter:
+class CpuMeter(Meter):
     """Modelled joules: `idle_w` all the time, and `active_w` more for each busy core."""
 
     name: ClassVar[str] = "cpu"
     provenance: ClassVar[Provenance] = Provenance.MODELLED
     summary: ClassVar[str] = "model: idle power × time + active power × CPU time of the process"
+    accelerators: ClassVar[tuple[str, ...]] = ("cpu",)
 
     def __init__(self, idle_w: float = 2.7, active_w: float = 0.9) -> None:
         for setting, power_w in {"idle_w": idle_w, "active_w": active_w}.items():
@@ -38,11 +39,6 @@ class CpuMeter:
         self.active_w = active_w
         self._start_s = time.perf_counter()
         self._start_cpu_s = time.process_time()
-
-    @classmethod
-    def obstacle(cls) -> str | None:
-        """None: every machine has a clock."""
-        return None
 
     def read(self) -> Reading:
         """Joules since the meter was opened."""

@@ -6,10 +6,10 @@ import math
 from typing import ClassVar
 
 from ampere.errors import MeterError
-from ampere.meters.meter import Provenance, Reading
+from ampere.meters.meter import Meter, Provenance, Reading
 
 
-class FakeMeter:
+class FakeMeter(Meter):
     """Simulated joules: it moves by `advance`, and by `step_j` and `step_s` after every reading.
 
     The steps let a fake that is opened by name, in another process, move on its own:
@@ -24,11 +24,6 @@ class FakeMeter:
         _check(step_j, step_s)
         self._step_j, self._step_s = step_j, step_s
         self._energy_j = self._time_s = 0.0
-
-    @classmethod
-    def obstacle(cls) -> str | None:
-        """None: it needs nothing."""
-        return None
 
     def advance(self, energy_j: float, time_s: float) -> None:
         """Spend joules over seconds."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import ClassVar
 
-from ampere.errors import MeterError
+from ampere.errors import MeterError, MeterFault
 
 
 class Provenance(str, Enum):
@@ -43,20 +44,61 @@ class Reading:
     provenance: Provenance
 
 
-@runtime_checkable
-class Meter(Protocol):
-    """A running total of joules. Two readings, subtracted, are what a piece of work took."""
+@dataclass(frozen=True)
+class Resolution:
+    """How finely a meter tells: the smallest step of its total, and the seconds between updates."""
 
+    energy_j: float = 0.0
+    period_s: float = 0.0
+
+    def window_s(self, power_w: float, error: float) -> float:
+        """How far apart two readings must be, for their difference to have this relative error.
+
+        Each of them may be a step, and an update, away from the truth.
+        """
+        steps_s = self.energy_j / power_w if power_w > 0 else math.inf if self.energy_j else 0.0
+        return max(steps_s, self.period_s) / error
+
+
+class Meter(ABC):
+    """A running total of joules. Two readings, subtracted, are what a piece of work took.
+
+    Settings are keyword arguments of `__init__`, each a number or a text, so that another process
+    can open the same meter from plain data. A meter that is `outside` watches the device from
+    where ampere runs (a plug, a lab's log, a phone's battery over USB); the others are opened on
+    the device itself.
+    """
+
+    name: ClassVar[str]
+    provenance: ClassVar[Provenance]
+    summary: ClassVar[str]  # what it reads, in a line
+    accelerators: ClassVar[tuple[str, ...]] = ("cpu", "cuda", "mps")  # whose joules are in it
+    outside: ClassVar[bool] = False
+    resolution: Resolution = Resolution()
+
+    @classmethod
+    def obstacle(cls) -> str | None:
+        """None if the meter can be used here, else one line: what is wrong and what to do."""
+        return None
+
+    @abstractmethod
     def read(self) -> Reading:
-        """Look at the total now."""
-        ...
+        """Look at the total now.
+
+        Raises:
+            MeterFault: What it shows cannot be true; another look may help.
+            MeterError: It cannot be read.
+        """
+
+    def close(self) -> None:  # noqa: B027  most hold nothing
+        """Let go of whatever it holds."""
 
 
 def energy_between(before: Reading, after: Reading) -> tuple[float, float]:
     """Joules and seconds from one reading to a later one of the same meter.
 
     Raises:
-        MeterError: If the readings cannot be true, or the meter did not move.
+        MeterFault: If the readings cannot be true, or the meter did not move.
     """
     if before.provenance is not after.provenance:
         raise MeterError(
@@ -66,13 +108,13 @@ def energy_between(before: Reading, after: Reading) -> tuple[float, float]:
     energy_j = after.energy_j - before.energy_j
     time_s = after.time_s - before.time_s
     if not (math.isfinite(energy_j) and math.isfinite(time_s)):
-        raise MeterError(f"meter returned {after} after {before}; it needs finite numbers")
+        raise MeterFault(f"meter returned {after} after {before}; it needs finite numbers")
     if time_s <= 0:
-        raise MeterError(f"meter's clock did not advance ({time_s:g} s); read it later again")
+        raise MeterFault(f"meter's clock did not advance ({time_s:g} s); read it later again")
     if energy_j < 0:
-        raise MeterError(f"meter ran backwards by {-energy_j:g} J; choose another meter")
+        raise MeterFault(f"meter ran backwards by {-energy_j:g} J; choose another meter")
     if energy_j == 0:
-        raise MeterError(
+        raise MeterFault(
             f"meter did not move in {time_s:g} s; run for longer or choose another meter"
         )
     return energy_j, time_s

@@ -20,17 +20,20 @@ from pathlib import Path
 from typing import ClassVar
 
 from ampere.errors import MeterError
-from ampere.meters.meter import Provenance, Reading
+from ampere.meters.meter import Meter, Provenance, Reading, Resolution
+from ampere.meters.sysfs import read_number, read_text
 
 ROOT = "/sys/class/powercap"
 
 
-class RaplMeter:
+class RaplMeter(Meter):
     """Joules of all processor packages and their memory, whichever process spends them."""
 
     name: ClassVar[str] = "rapl"
     provenance: ClassVar[Provenance] = Provenance.COUNTER
     summary: ClassVar[str] = "energy counters of Intel and AMD processors (Linux powercap)"
+    accelerators: ClassVar[tuple[str, ...]] = ("cpu",)
+    resolution = Resolution(energy_j=1e-4, period_s=1e-3)  # counts of 15 or 61 µJ, every ms
 
     def __init__(self, root: str = ROOT) -> None:
         self._zones = [_Zone(path) for path in _find_zones(Path(root))]
@@ -81,7 +84,7 @@ class _Zone:
 def _find_zones(root: Path) -> list[Path]:
     """The zones that together count every joule once."""
     names = {
-        path: _read_text(path / "name")
+        path: read_text(path / "name")
         for path in sorted(root.glob("intel-rapl:*"))
         if re.fullmatch(r"intel-rapl:\d+(:\d+)?", path.name)
     }
@@ -100,21 +103,7 @@ def _find_zones(root: Path) -> list[Path]:
 
 
 def _read_number(path: Path) -> int:
-    text = _read_text(path)
-    if not (text.isascii() and text.isdigit()):
-        raise MeterError(f"{path} holds {text[:40]!r}, not a number; choose another meter")
-    return int(text)
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except PermissionError:
-        files = path.parent.parent / "intel-rapl:*" / "energy_uj"
-        raise MeterError(
-            f"no permission to read {path}; run `sudo chmod o+r {files}`, or ampere as root"
-        ) from None
-    except OSError as error:
-        raise MeterError(
-            f"{path} cannot be read ({error.strerror}); choose another meter"
-        ) from error
+    number = read_number(path, path.parent.parent / "intel-rapl:*" / "energy_uj")
+    if number < 0:
+        raise MeterError(f"{path} holds '{number}', not a number; choose another meter")
+    return number

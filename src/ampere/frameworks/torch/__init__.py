@@ -26,6 +26,7 @@ from ampere.inputs import Inputs, InputSpec, parse_inputs
 from ampere.layers import Layer
 from ampere.resizing import resize as resized
 from ampere.variants import Plan, plan
+from ampere.workloads import ModelSpec
 
 __all__ = [
     "as_inputs",
@@ -62,6 +63,17 @@ def read(
     """The layers of a model, given as a module or by name (`zoo:lenet5`, `file.py:factory`)."""
     reading = read_whole(model, input, batch_size=batch_size, optimizer=optimizer, loss=loss)
     return reading.layers
+
+
+def layers_of(spec: ModelSpec) -> tuple[Layer, ...]:
+    """The layers of a model that is given by name."""
+    return read(
+        spec.model,
+        spec.input,
+        batch_size=spec.batch_size,
+        optimizer=spec.optimizer,
+        loss=spec.loss,
+    )
 
 
 def read_whole(

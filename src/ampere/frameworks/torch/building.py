@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +59,7 @@ class Network(nn.Module):
         """Run the layers in order."""
         results: dict[int, Any] = {-1: inputs}
         result: Any = None
-        for i, (piece, reads) in enumerate(zip(self.pieces, self._reads, strict=True)):
+        for i, (piece, reads) in enumerate(zip(self.pieces, self._reads)):
             result = piece(*(results[layer][output] for layer, output in reads))
             results[i] = result if isinstance(result, tuple) else (result,)
         if not self.dangling:
@@ -72,7 +73,7 @@ def network_inputs(layers: Sequence[Layer], device: str = "cpu") -> tuple[torch.
         return example_inputs(layers[0], device)
     found: dict[int, torch.Tensor] = {}
     for layer in layers:
-        for (source, number), x in zip(layer.reads, example_inputs(layer, device), strict=True):
+        for (source, number), x in zip(layer.reads, example_inputs(layer, device)):
             if source < 0:
                 found.setdefault(number, x)
     unread = torch.empty(0, device=device)
@@ -131,7 +132,7 @@ def fill(tree: Json, widths: Mapping[str, int]) -> Any:
         if "dtype" in tree:
             return getattr(torch, tree["dtype"])
         return {key: fill(part, widths) for key, part in tree.items()}
-    if isinstance(tree, list | tuple):
+    if isinstance(tree, (list, tuple)):
         return tuple(fill(part, widths) for part in tree)
     return tree
 
@@ -145,13 +146,24 @@ def _module(call: Call, widths: Mapping[str, int]) -> nn.Module:
     cls = getattr(nn, call.op, None)
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         raise ModelError(f"{call.op} is not a module of torch")
-    module: nn.Module = cls(**fill_each(call.arguments, widths))
+    module: nn.Module = cls(**_known(cls, fill_each(call.arguments, widths)))
     module.requires_grad_(not call.frozen)
     for name in call.frozen_parts:
         module.get_parameter(name).requires_grad_(False)
     for name in call.shared_parts:
         mark_shared(module.get_parameter(name))
     return module
+
+
+def _known(cls: type[nn.Module], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a class has: in an older torch, normalisations cannot be asked for a bias.
+
+    They have it all the same, so asking can be left out; asking for none cannot.
+    """
+    names = inspect.signature(cls).parameters
+    if arguments.get("bias") is True and not {"bias", "kwargs"} & set(names):
+        return {name: value for name, value in arguments.items() if name != "bias"}
+    return arguments
 
 
 def mark_shared(parameter: torch.Tensor) -> None:

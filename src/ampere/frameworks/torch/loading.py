@@ -235,7 +235,7 @@ def raised(what: str, error: BaseException, homes: tuple[Path, ...]) -> ModelErr
         own = [
             frame
             for frame in frames
-            if any(Path(frame.filename).is_relative_to(home) for home in homes)
+            if any(home in Path(frame.filename).parents for home in homes)
             and "site-packages" not in frame.filename
         ]
         frame = (own or frames)[-1]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -19,8 +19,9 @@ from torch.nn import functional
 from ampere.errors import AmpereError, ModelError
 from ampere.frameworks.torch.loading import homes_of, in_words, load_loss, names_loss, raised
 
-Loss = Callable[[Any], Tensor]  # of whatever the model returns
-TensorLoss = Callable[[Tensor], Tensor]
+if TYPE_CHECKING:
+    Loss = Callable[[Any], Tensor]  # of whatever the model returns
+    TensorLoss = Callable[[Tensor], Tensor]
 
 
 def returned_tensors(output: Any) -> Iterator[Tensor]:
@@ -30,7 +31,7 @@ def returned_tensors(output: Any) -> Iterator[Tensor]:
     elif isinstance(output, Mapping):
         for part in output.values():
             yield from returned_tensors(part)
-    elif isinstance(output, tuple | list):
+    elif isinstance(output, (tuple, list)):
         for part in output:
             yield from returned_tensors(part)
     elif is_dataclass(output) and not isinstance(output, type):
@@ -142,7 +143,7 @@ def loss_name(loss: str | Callable[[Any], Any]) -> str:
         return f"{home.__name__}:{name}"
     path = Path(str(home.__file__)).resolve()
     here = Path.cwd()
-    return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{name}"
+    return f"{path.relative_to(here) if here in path.parents else path}:{name}"
 
 
 def find_loss(name: str) -> Callable[[Any], Loss]:

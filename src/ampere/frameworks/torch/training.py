@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from ampere.devices.device import ModelSpec, Settings, Workload
 from ampere.errors import DeviceError, ModelError
 from ampere.frameworks.torch.building import (
     Network,
@@ -22,11 +21,9 @@ from ampere.frameworks.torch.building import (
     network_inputs,
     works_in_place,
 )
-from ampere.frameworks.torch.loading import load_model
 from ampere.frameworks.torch.losses import make_loss, returned_tensors
-from ampere.frameworks.torch.tracing import synthetic_inputs
-from ampere.inputs import parse_inputs
 from ampere.layers import Role, structure_of
+from ampere.workloads import ModelSpec, Settings, Workload
 
 OPTIMIZERS: Mapping[str, Callable[[Any], torch.optim.Optimizer]] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=1e-3),
@@ -46,7 +43,8 @@ def apply_settings(settings: Settings) -> tuple[str, int]:
     if settings.threads is not None:
         torch.set_num_threads(settings.threads)
     torch.backends.mkldnn.enabled = settings.onednn  # type: ignore[assignment]
-    torch.set_float32_matmul_precision("high" if settings.tf32 else "highest")
+    if hasattr(torch, "set_float32_matmul_precision"):  # torch before 1.12 has no such choice
+        torch.set_float32_matmul_precision("high" if settings.tf32 else "highest")
     torch.backends.cudnn.allow_tf32 = settings.tf32  # convolutions have a switch of their own
     return f"torch {torch.__version__}", torch.get_num_threads()
 
@@ -188,6 +186,11 @@ def make_trainer(workload: Workload, settings: Settings) -> Trainer:
 
 
 def _model_trainer(spec: ModelSpec, settings: Settings) -> Trainer:
+    # Only where the user's code is: other devices are sent layers.
+    from ampere.frameworks.torch.loading import load_model
+    from ampere.frameworks.torch.tracing import synthetic_inputs
+    from ampere.inputs import parse_inputs
+
     given = None if spec.input is None else parse_inputs(spec.input)
     model, inputs = load_model(spec.model, given)
     data = synthetic_inputs(inputs, spec.batch_size)

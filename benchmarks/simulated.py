@@ -1,0 +1,100 @@
+"""The five simulated devices, four families each: profiled, and compared with what they simulate.
+
+    python benchmarks/simulated.py            # about 3 minutes
+
+For each device and family: an additive profile as `ampere profile --device simulated:NAME` makes
+it, and 20 unseen members, whose joules the same simulated meter tells twice. Joules are simulated:
+the table shows that the pipeline works for devices that differ, coarse meters and all, not how well
+it would do on real ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import fmean
+
+from machine import RESULTS, machine_line, write_section
+
+import ampere
+from ampere.baselines import fit_flops
+from ampere.devices.physics import simulated_devices
+from ampere.devices.simulated import SimulatedDevice
+from ampere.estimating import estimate
+from ampere.families import members
+from ampere.journal import read_journal
+from ampere.measuring import measure
+from ampere.profiling import reference_of
+from ampere.workloads import ModelSpec
+
+FAMILIES = ("lenet5", "cnn5", "har", "lstm")
+TEST_SEED = 1000
+
+
+def evaluate(name: str, family: str, models: int, folder: Path) -> dict[str, float | str]:
+    """Profile a family on a device, then ask for members that it has not seen."""
+    spec = ModelSpec(f"zoo:{family}")
+    path = folder / f"{name}_{family}.ampere"
+    with SimulatedDevice(name) as device:
+        start = time.monotonic()
+        profile = ampere.profile(spec.model, path=path, device=device)
+        profiled_s = time.monotonic() - start
+        drawn = list(itertools.islice(members(spec, random.Random(TEST_SEED)), models))
+        nominal = reference_of(read_journal(path)[0], device)
+        work = [(network.workload, network.layers) for network in drawn]
+        first, second = (measure(device, work, nominal) for _ in range(2))
+    pairs = list(zip(first, second, strict=True))
+    truth = [(a.energy_j_per_step + b.energy_j_per_step) / 2 for a, b in pairs]
+    said = [profile.estimate(network.layers) for network in drawn]
+    flops = [estimate(network.layers, fit_flops(profile.measurements)) for network in drawn]
+    return {
+        "device": name,
+        "family": family,
+        "measurements": len(profile.measurements),
+        "seconds": profiled_s,
+        "additive": 100 * fmean(abs(s.energy_j / j - 1) for s, j in zip(said, truth, strict=True)),
+        "flops": 100 * fmean(abs(s.energy_j / j - 1) for s, j in zip(flops, truth, strict=True)),
+        "repeat": 100 * fmean(abs(a.energy_j_per_step / b.energy_j_per_step - 1) for a, b in pairs),
+        "coverage": fmean(
+            s.energy_j_interval[0] <= j <= s.energy_j_interval[1]
+            for s, j in zip(said, truth, strict=True)
+        ),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", type=int, default=20)
+    options = parser.parse_args()
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in simulated_devices():
+            for family in FAMILIES:
+                sys.stderr.write(f"{time.strftime('%H:%M:%S')} {name} {family}\n")
+                rows.append(evaluate(name, family, options.models, Path(folder)))
+    total_s = sum(float(row["seconds"]) for row in rows)
+    text = [
+        f"Machine: {machine_line({'threads': '1'})} Joules are simulated. Profiling all"
+        f" {len(rows)} took {total_s:.0f} s here.",
+        "",
+        "| device | family | measurements | MAPE % | FLOPs | repeat | in 90 % interval | s here |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    text += [
+        f"| {r['device']} | {r['family']} | {r['measurements']} | {r['additive']:.1f}"
+        f" | {r['flops']:.1f} | {r['repeat']:.1f} | {r['coverage']:.0%} | {r['seconds']:.1f} |"
+        for r in rows
+    ]
+    print("\n".join(text))
+    write_section("simulated", "\n".join(text))
+    (RESULTS / "simulated.json").write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""`ampere calibrate`: fit the model of the meter `cpu` to something better."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated
+
+import typer
+
+from ampere.cli.options import AsJson
+from ampere.cli.shell import json_text, say
+
+
+def calibrate(
+    meter: Annotated[
+        str | None, typer.Option(metavar="METER", help="A better meter: rapl, shelly:url=...")
+    ] = None,
+    watts: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CORES=WATTS",
+            help="What a wall meter shows with so many cores busy; at least twice.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> str:
+    """Fit the watts of the meter `cpu`.
+
+    To a better meter, under which this machine is kept idle and busy for half a minute, or to what
+    you read off a wall meter. They are kept, with their error; the joules stay modelled.
+    """
+    from ampere import api
+    from ampere.meters import open_meter, parse_meter
+
+    if (meter is None) == (not watts):
+        raise typer.BadParameter("give either --meter, or --watts twice or more")
+    if meter is None:
+        found = api.calibrate(watts=_typed(watts or []))
+    else:
+        name, settings = parse_meter(meter)
+        with closing(open_meter(name, **settings)) as better:
+            found = api.calibrate(better, watch=say)
+    if as_json:
+        return json_text(vars(found))
+    return f"the meter cpu now takes {found}; its joules stay modelled"
+
+
+def _typed(texts: list[str]) -> dict[int, float]:
+    found = {}
+    for text in texts:
+        cores, _, power_w = text.partition("=")
+        try:
+            found[int(cores)] = float(power_w)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is not like 0=2.7: cores, then watts") from None
+        if int(cores) < 0 or not 0 < float(power_w) < float("inf"):
+            raise typer.BadParameter(f"{text!r}: cores from 0 on, watts above 0")
+    return found

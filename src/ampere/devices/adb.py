@@ -1,0 +1,112 @@
+"""An Android device that is reached by adb and has a Python with the framework.
+
+The worker's file is pushed to `/data/local/tmp/ampere` and run by that Python, so it must be one
+that adb's shell may run. The battery is read by adb from this side (meter `android`): over a
+USB cable it would be charged all the while, so connect by Wi-Fi (`adb tcpip 5555`).
+"""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ampere.devices.shipping import worker_archive
+from ampere.devices.working import WorkerDevice
+from ampere.errors import DeviceError
+from ampere.meters import AUTO
+from ampere.workloads import Settings
+
+FOLDER = "/data/local/tmp/ampere"
+SEND_S = 120.0
+ANSWER_S = 20.0
+LOST = (0, 255)  # what adb's shell, old or new, ends with when the connection does
+METER = "android"
+
+
+class AdbDevice(WorkerDevice):
+    """An Android device by its serial, as `adb devices` lists it.
+
+    Args:
+        serial: Its serial, or `host:port`; empty for the only one.
+        settings: How the framework runs there.
+        meter: A meter by name; `auto` is the device's battery.
+        meter_settings: Its settings.
+        python: The Python there that has the framework.
+        adb: The adb executable here.
+        patience_s: How long an answer may take, beyond what the steps themselves take.
+    """
+
+    def __init__(
+        self,
+        serial: str = "",
+        settings: Settings | None = None,
+        meter: str = AUTO,
+        meter_settings: Mapping[str, float | str] | None = None,
+        *,
+        python: str = "python3",
+        adb: str = "adb",
+        patience_s: float = 120.0,
+    ) -> None:
+        if meter in (AUTO, METER):
+            meter = METER
+            meter_settings = {"serial": serial, "adb": adb, **(meter_settings or {})}
+        super().__init__(settings, meter, meter_settings, patience_s)
+        self._serial, self._python = serial, python
+        self._adb = [adb, *(["-s", serial] if serial else [])]
+        self._sent = False
+
+    def _command(self) -> Sequence[str]:
+        if not self._sent:
+            self._send()
+            self._sent = True
+        name, _ = worker_archive()
+        return [*self._adb, "shell", "-T", f"exec {shlex.quote(self._python)} -u {FOLDER}/{name}"]
+
+    def _why_lost(self, code: int | None, complaint: str) -> str | None:
+        which = self._serial or "the Android device"
+        try:
+            state = self._do("get-state", timeout_s=ANSWER_S).strip()
+        except DeviceError as error:
+            return str(error)
+        if state != "device":
+            return f"{which} is {state}"
+        return f"the connection to {which} was lost" if code in LOST else None
+
+    def _send(self) -> None:
+        """Push the worker, unless it is there."""
+        name, data = worker_archive()
+        listed = self._do("shell", f"ls {FOLDER} 2>/dev/null || true", timeout_s=ANSWER_S)
+        if name in listed.split():
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / name
+            file.write_bytes(data)
+            self._do("shell", f"mkdir -p {FOLDER}", timeout_s=ANSWER_S)
+            self._do("push", str(file), f"{FOLDER}/{name}.part", timeout_s=SEND_S)
+            self._do("shell", f"mv {FOLDER}/{name}.part {FOLDER}/{name}", timeout_s=ANSWER_S)
+
+    def _do(self, *arguments: str, timeout_s: float) -> str:
+        which = self._serial or "the Android device"
+        try:
+            done = subprocess.run(
+                [*self._adb, *arguments],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except OSError as error:
+            raise DeviceError(
+                f"{self._adb[0]} cannot be run ({error.strerror}): install Android's platform-tools"
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise DeviceError(f"{which} does not answer: is it on, and connected?") from None
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+            errors = [line for line in said if line.startswith(("error:", "adb"))]  # hints follow
+            why = (errors or said[-1:] or [f"exit code {done.returncode}"])[0]
+            raise DeviceError(f"{which} cannot be reached by adb: {why}")
+        return done.stdout.decode(errors="replace")

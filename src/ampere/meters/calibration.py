@@ -1,0 +1,183 @@
+"""Watts of the `cpu` model, fitted to a better meter or to what a user read off one.
+
+    energy_j = idle_w × seconds + active_w × CPU-seconds          least squares of relative errors
+
+They are kept in `~/.config/ampere/cpu.json` of the machine they were fitted on, with their error
+and where they come from; the meter `cpu` takes them unless it is given others. Its joules stay
+modelled: a model that was fitted is still a model.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ampere.errors import MeterError, MeterFault
+from ampere.meters.meter import Meter, Reading, energy_between
+
+SECONDS = 4.0  # of each load, or what the meter needs
+TRIES = 3
+SPIN = "import sys, time\nwhile time.process_time() < float(sys.argv[1]): pass\n"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a machine took while so many of its cores were busy."""
+
+    time_s: float
+    cpu_s: float
+    energy_j: float
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Watts of the model, how far it is from what it was fitted to, and whose joules those were."""
+
+    idle_w: float
+    active_w: float
+    error: float | None  # relative; None where two loads leave nothing to judge by
+    against: str
+    when: str
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The settings of the meter `cpu`."""
+        return {"idle_w": self.idle_w, "active_w": self.active_w}
+
+    def __str__(self) -> str:
+        error = "" if self.error is None else f" ± {100 * self.error:.1f} %"
+        return (
+            f"{self.idle_w:.3g} W idle and {self.active_w:.3g} W for each busy core{error},"
+            f" fitted to {self.against} on {self.when[:10]}"
+        )
+
+
+def fit_watts(loads: Sequence[Load], against: str, when: str) -> Calibration:
+    """The watts that explain these loads best."""
+    usable = [load for load in loads if 0 < load.energy_j < math.inf and load.time_s > 0]
+    busy = [load.cpu_s / load.time_s for load in usable]
+    if len(usable) < 2 or max(busy) - min(busy) < 0.2:
+        raise MeterError(
+            "watts need two loads at least, one idle and one busy: give both, e.g."
+            " --watts 0=2.7 --watts 4=6.4"
+        )
+    # Two unknowns: powers = idle_w + active_w × busy, each weighted by 1 / power².
+    powers = [load.energy_j / load.time_s for load in usable]
+    weights = [1 / power**2 for power in powers]
+    total = sum(weights)
+    mean_busy = sum(w * b for w, b in zip(weights, busy)) / total
+    mean_w = sum(w * p for w, p in zip(weights, powers)) / total
+    spread = sum(w * (b - mean_busy) ** 2 for w, b in zip(weights, busy))
+    joint = sum(w * (b - mean_busy) * (p - mean_w) for w, b, p in zip(weights, busy, powers))
+    active_w = joint / spread
+    idle_w = mean_w - active_w * mean_busy
+    if active_w <= 0 or idle_w < 0:
+        raise MeterError(
+            f"these loads make no sense of the model ({idle_w:.3g} W idle, {active_w:.3g} W a busy"
+            " core): a busy core must take more than an idle one; measure again on a quiet machine"
+        )
+    errors = [(idle_w + active_w * b) / p - 1 for b, p in zip(busy, powers)]
+    error = math.sqrt(sum(e * e for e in errors) / (len(errors) - 2)) if len(errors) > 2 else None
+    return Calibration(idle_w, active_w, error, against, when)
+
+
+def run_loads(
+    meter: Meter, cores: int, watch: Callable[[str], None] = lambda text: None
+) -> list[Load]:
+    """Idle, then some of the cores busy, then all, each under the meter."""
+    steps = sorted({0, 1, (cores + 1) // 2, cores})
+    found = []
+    power_w = 1.0
+    for busy in (*steps, *reversed(steps)):  # up and down, so that a drift cancels out
+        seconds = max(SECONDS, meter.resolution.window_s(power_w, 0.02))
+        watch(f"{busy} of {cores} cores busy for {seconds:.0f} s")
+        load = _run_load(meter, busy, seconds)
+        power_w = load.energy_j / load.time_s
+        found.append(load)
+    return found
+
+
+def store(calibration: Calibration) -> Path:
+    """Keep it for the meter `cpu` of this machine."""
+    path = _path()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(asdict(calibration), indent=1) + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as error:
+        raise MeterError(f"{path} cannot be written: {error.strerror}") from None
+    return path
+
+
+def stored() -> Calibration | None:
+    """What was kept, if anything."""
+    path = _path()
+    try:
+        row: Any = json.loads(path.read_text(encoding="utf-8"))
+        watts = float(row["idle_w"]), float(row["active_w"])
+        off = None if row["error"] is None else float(row["error"])
+        if not all(0 <= number < math.inf for number in (*watts, off or 0.0)) or not any(watts):
+            raise ValueError(f"no watts of a processor: {watts} W ± {off}")
+        return Calibration(*watts, off, str(row["against"]), str(row["when"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+        raise MeterError(f"{path} is damaged ({error}): delete it, or calibrate again") from None
+
+
+def calibrated_settings(name: str) -> dict[str, float]:
+    """Settings that a meter was calibrated to here; none if it never was."""
+    found = stored() if name == "cpu" else None
+    return {} if found is None else found.settings
+
+
+def _run_load(meter: Meter, busy: int, seconds: float) -> Load:
+    for left in reversed(range(TRIES)):
+        spinners = [
+            subprocess.Popen([sys.executable, "-c", SPIN, str(4 * seconds)]) for _ in range(busy)
+        ]
+        try:
+            time.sleep(0.3)  # until they are all under way
+            before = _cpu_s(spinners), meter.read()
+            time.sleep(seconds)
+            after = _cpu_s(spinners), meter.read()
+            return _load(before, after)
+        except MeterFault:
+            if not left:
+                raise
+        finally:
+            for spinner in spinners:
+                spinner.kill()
+                spinner.wait()
+    raise AssertionError("the last try returns or raises")
+
+
+def _load(before: tuple[float, Reading], after: tuple[float, Reading]) -> Load:
+    energy_j, time_s = energy_between(before[1], after[1])
+    return Load(time_s, after[0] - before[0], energy_j)
+
+
+def _cpu_s(processes: Sequence[subprocess.Popen[bytes]]) -> float:
+    """CPU-seconds that these processes have used; Linux tells, elsewhere each has a core."""
+    total = 0.0
+    for process in processes:
+        try:
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        except (OSError, ValueError, IndexError):
+            total += time.perf_counter()
+    return total
+
+
+def _path() -> Path:
+    home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return Path(home) / "ampere" / "cpu.json"
