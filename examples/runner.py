@@ -2,11 +2,12 @@
 
     python runner.py todo.jsonl > done.jsonl
 
-Copy it to the device and put your own meter into `joules`. It trains classifiers with SGD; what
-needs more (other losses and optimisers, partly frozen modules) is told as failed.
+Copy it to the device and put your own meter into `joules`. It trains classifiers by SGD; whatever
+it does not know of a description makes a row that failed, never wrong joules.
 """
 
 # mypy: ignore-errors
+# ruff: noqa: D101, D102, SIM115
 import functools
 import json
 import operator
@@ -17,7 +18,6 @@ import torch
 from torch import nn
 
 PROVENANCE = "modelled"  # counter, sensor, battery or external, if a meter says the joules
-KNOWN = {"op", "arguments", "inputs", "options", "frozen", "again"}
 
 
 def joules():
@@ -27,66 +27,45 @@ def joules():
 def pick(tree, values=()):  # an argument as it is, or what an earlier call made
     if isinstance(tree, list):
         return tuple(pick(part, values) for part in tree)
-    if not isinstance(tree, dict):
-        return tree
-    ((tag, what),) = tree.items()
+    tag, what = next(iter(tree.items())) if isinstance(tree, dict) else ("plain", tree)
     if tag == "value":
         k, *path = what if isinstance(what, list) else [what]
         return functools.reduce(operator.getitem, path, values[k])
-    if tag == "slice":
-        return slice(*pick(what, values))
-    if tag == "dtype":
-        return getattr(torch, what)
-    raise NotImplementedError(f"this runner does not know {tree}")
+    known = {"plain": lambda: what, "dtype": lambda: getattr(torch, what)}
+    return slice(*pick(what, values)) if tag == "slice" else known[tag]()
 
 
 def sample(shape, dtype, grad, below=2):
-    if "float" in dtype:
+    if dtype == "float32":
         return torch.randn(shape).requires_grad_(grad)
     return torch.randint(below, shape, dtype=getattr(torch, dtype))
 
 
 class Network(nn.Module):
-    """Calls one after the other; op is Conv2d, parameter, torch.flatten or torch.Tensor.view."""
-
-    def __init__(self, calls, inputs, result, **_):
+    def __init__(self, optimizer, loss, inputs, calls, result):
         super().__init__()
-        self.calls, self.result = list(enumerate(calls, len(inputs))), result
-        self.held, self.bare = nn.ModuleDict(), nn.ParameterDict()
-        for k, call in self.calls:
-            if set(call) - KNOWN or call["op"] == "buffer":
-                raise NotImplementedError(f"this runner does not know {call['op']}: {set(call)}")
-            given = {name: pick(value) for name, value in call.get("arguments", {}).items()}
-            trains = not call.get("frozen", False)
-            if call["op"] == "parameter":
-                self.bare[str(k)] = nn.Parameter(torch.randn(given["shape"]) / 50, trains)
-            elif "." not in call["op"] and "again" not in call:
-                self.held[str(k)] = getattr(nn, call["op"])(**given).requires_grad_(trains)
+        assert optimizer == "sgd" and loss in ("auto", "cross_entropy"), (optimizer, loss)
+        self.calls, self.result, self.held = calls, result, nn.ModuleDict()
+        for k, call in enumerate(calls, len(inputs)):  # values: the inputs, then what calls make
+            assert set(call) <= {"op", "arguments", "inputs", "options", "again"}, sorted(call)
+            if "." not in call["op"] and "again" not in call:
+                given = {name: pick(value) for name, value in call.get("arguments", {}).items()}
+                self.held[str(k)] = getattr(nn, call["op"])(**given)
 
     def forward(self, *values):
-        """What the result names, of the values that the inputs and all calls make."""
-        for k, call in self.calls:
+        for call in self.calls:  # op is Conv2d, torch.flatten or torch.Tensor.view
             _, _, name = call["op"].partition(".")
+            module = None if name else self.held[str(call.get("again", len(values)))]
+            run = operator.attrgetter(name)(torch) if name else module
             given = {key: pick(value, values) for key, value in call.get("options", {}).items()}
-            if call["op"] == "parameter":
-                made = self.bare[str(k)]
-            elif name:
-                made = operator.attrgetter(name)(torch)(*pick(call["inputs"], values), **given)
-            else:
-                module = self.held[str(call.get("again", k))]
-                made = module(*pick(call["inputs"], values), **given)
-            values += (made,)
+            values += (run(*pick(call["inputs"], values), **given),)
         return pick(self.result, values)
 
 
 def measure(network, steps=50):
-    if network["optimizer"] != "sgd" or network["loss"] not in ("auto", "cross_entropy"):
-        raise NotImplementedError(f"{network['optimizer']} with loss {network['loss']}")
-    model = Network(**network).train()
-    data = [sample(**spec) for spec in network["inputs"]]
-    *rest, classes = getattr(model(*data), "shape", [0])
-    if len(rest) not in (1, 2) or classes == 1 or "unread" in network:
-        raise NotImplementedError("this runner does only classifiers")
+    model, data = Network(**network).train(), [sample(**spec) for spec in network["inputs"]]
+    *rest, classes = model(*data).shape
+    assert classes > 1 and len(rest) in (1, 2), "no classifier"
     labels = torch.randint(classes, (torch.Size(rest).numel(),))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     for k in range(-10, steps):  # ten steps to warm up
@@ -98,18 +77,11 @@ def measure(network, steps=50):
     return (joules() - begin_j) / steps, (time.perf_counter() - begin_s) / steps
 
 
-def main():
-    with open(sys.argv[1]) as lines:
-        for line in lines:
-            row = json.loads(line)
-            row["provenance"] = PROVENANCE
-            try:
-                energy_j, time_s = measure(row.pop("network"))
-                row.update(energy_j_per_step=energy_j, time_s_per_step=time_s)
-            except RuntimeError as error:  # no memory, or not known here: another one is asked for
-                row["failed"] = str(error)
-            print(json.dumps(row), flush=True)
-
-
-if __name__ == "__main__":
-    main()
+for line in open(sys.argv[1]) if __name__ == "__main__" else ():
+    row = {**json.loads(line), "provenance": PROVENANCE}
+    try:
+        energy_j, time_s = measure(row.pop("network"))
+        row.update(energy_j_per_step=energy_j, time_s_per_step=time_s)
+    except Exception as error:  # no memory, or not known here: something else is asked for
+        row["failed"] = f"{type(error).__name__}: {error}".split("\n")[0]
+    print(json.dumps(row), flush=True)

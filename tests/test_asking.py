@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -241,6 +242,25 @@ def test_a_profile_that_was_not_begun_by_asking_cannot_be_asked() -> None:
         ampere.ask("empty")
 
 
+def test_damaged_asks_are_told_in_a_line() -> None:
+    ask()
+    path = Path("p")
+    path.write_text(path.read_text().replace('"batch_size"', '"batches"'))
+    with pytest.raises(JournalError, match="`asks` is damaged"):
+        ampere.ask("p")
+
+
+def test_rows_told_twice_count_once() -> None:
+    rows = answers(ask())
+    ampere.tell("p", rows[:2])
+    with pytest.warns(UserWarning, match="2 rows left out: in the profile already"):
+        profile = ampere.tell("p", rows)
+    assert len(profile.measurements) == len(rows)
+    timeless = [replace(row, time_s_per_step=math.nan) for row in rows]
+    ampere.tell("q", timeless)
+    assert len(ampere.tell("q", timeless).measurements) == 2 * len(rows)  # perhaps measured twice
+
+
 def test_rows_of_another_device_or_provenance_are_refused() -> None:
     (row, *_) = answers(ask())
     with pytest.raises(FingerprintError, match="row 1 has sensor joules, the profile simulated"):
@@ -312,14 +332,14 @@ def test_the_runner_trains_more_than_chains_and_tells_what_it_does_not() -> None
     asked = run("ask", "net.py:Net", "--profile", "p", "-n", 3, "--optimizer", "adam",
                 "--provenance", "modelled")  # fmt: skip
     todo = asked.stdout.splitlines()
-    for family in ("lstm", "transformer"):
+    for family in ("lstm", "resnet"):
         layers = ampere.read_layers(f"zoo:{family}", batch_size=2)
         row = {"layers": [layer.to_json() for layer in layers], "network": describe(layers)}
         todo.append(json.dumps(row))
-    *failed, lstm, transformer = map(Measurement.from_json, run_elsewhere("\n".join(todo)))
+    *failed, lstm, resnet = map(Measurement.from_json, run_elsewhere("\n".join(todo)))
     assert 0 < lstm.energy_j_per_step < 100
-    assert 0 < transformer.energy_j_per_step < 100
-    assert {row.failed for row in failed} == {"adam with loss auto"}
+    assert 0 < resnet.energy_j_per_step < 100
+    assert all("AssertionError" in str(row.failed) for row in failed)
     ampere.tell("p", failed)
     assert len(ampere.ask("p", 3)) == 3
 

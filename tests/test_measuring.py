@@ -316,6 +316,15 @@ def test_a_coarse_meter_measures_as_well_as_was_asked(
 
 
 @coarse
+def test_a_coarse_meter_does_not_claim_to_be_sure(
+    kind: type[Counting] | type[Sampling], size: float
+) -> None:
+    """Four equal counts have no scatter, and may all be off by a step."""
+    for row in measure(kind(size), JOBS, NOMINAL):
+        assert 0.3 * Effort().target < row.error < 3 * Effort().target
+
+
+@coarse
 def test_bursts_of_a_coarse_meter_last_as_long_as_it_needs(
     kind: type[Counting] | type[Sampling], size: float
 ) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from ampere.devices.adb import AdbDevice
 from ampere.devices.local import LocalDevice
-from ampere.devices.simulated import SimulatedDevice, simulated_devices
+from ampere.devices.physics import simulated_devices
+from ampere.devices.simulated import SimulatedDevice
 from ampere.devices.ssh import SshDevice
 from ampere.errors import AmpereError, DeviceError, JournalError
 from ampere.opening import FORMS, OPTIONS, open_device

@@ -252,6 +252,14 @@ def test_a_profile_on_it_measures_recorded_networks_only(profiled: Path, tmp_pat
     assert estimate.energy_j == pytest.approx(original.energy_j, rel=0.1)
 
 
+def test_the_papers_method_has_nothing_to_choose_there(profiled: Path, tmp_path: Path) -> None:
+    strategy = ampere.Strategy("paper")
+    with pytest.raises(DataError, match="use method additive"):
+        ampere.profile(
+            net(), (8,), path=tmp_path / "p", device=RecordedDevice(profiled), strategy=strategy
+        )
+
+
 def test_it_ends_when_all_that_is_recorded_was_measured(profiled: Path, tmp_path: Path) -> None:
     strategy = ampere.Strategy(tolerance=1e-9)
     profile = ampere.profile(

@@ -15,6 +15,8 @@ Each runs on this machine unless it is given another device: `open_device("ssh:p
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,13 +25,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from ampere import tables
 from ampere.aligning import align as align_rows
 from ampere.checking import Check
 from ampere.checking import check as check_device
 from ampere.devices.device import Device
 from ampere.devices.fingerprint import Fingerprint, refuse_to_mix
 from ampere.devices.local import LocalDevice
-from ampere.errors import DataError, FingerprintError, MeasurementFailed, MeterError
+from ampere.errors import DataError, FingerprintError, JournalError, MeasurementFailed, MeterError
 from ampere.evaluating import Evaluation
 from ampere.evaluating import evaluate as evaluate_device
 from ampere.families import Network, original
@@ -107,6 +110,8 @@ def profile(
         )
         with journal:
             recorded = _recorded(device)
+            if recorded and strategy.method == "paper":
+                raise DataError("a recorded device has no variants to choose: use method additive")
             profiler = _make_profiler(itself, strategy, asked_about, effort, recorded)
             resume(profiler, journal.measurements)
             run_profiler(
@@ -284,8 +289,12 @@ def ask(
         asks_of, model = journal.header.asks, journal.header.model
         if asks_of is None or model is None:
             raise DataError(f"{path} was not begun by `ampere ask`: it cannot be asked")
-        itself, _ = _read(model, asks_of["input"], Training(**asks_of["training"]))
-        profiler = _make_profiler(itself, Strategy(**asks_of["strategy"]))
+        try:
+            given, how = asks_of["input"], Training(**asks_of["training"])
+            strategy = Strategy(**asks_of["strategy"])
+        except (KeyError, TypeError) as error:
+            raise JournalError(f"{path} line 1: `asks` is damaged ({error!r})") from None
+        profiler = _make_profiler(_read(model, given, how)[0], strategy)
         resume(profiler, journal.measurements)
     while not profiler.should_stop:
         if networks := profiler.ask(n):
@@ -364,7 +373,8 @@ def tell(
 ) -> Profile:
     """Add measurements that were made elsewhere to a profile; it is created if it is not there.
 
-    Rows that name another device than the profile are refused, as are rows of other provenance.
+    Rows that name another device than the profile are refused, as are rows of other provenance;
+    rows that are in the profile already, seconds and all to the last digit, are left out.
     """
     if not measurements:
         raise DataError("there is no row to tell")
@@ -374,9 +384,10 @@ def tell(
     with Journal.open(path, header) as journal:
         if not any_device:
             _refuse_strangers(journal, measurements)
-        for row in measurements:
+        for row in _without_known(measurements, journal.measurements):
             journal.append(row)
-        return Profile(tuple(journal.measurements), journal.header)
+        method = (journal.header.asks or {}).get("strategy", {}).get("method", "additive")
+        return Profile(tuple(journal.measurements), journal.header, method)
 
 
 def _read(
@@ -437,6 +448,23 @@ def _text(input: Input | None) -> str | None:
     from ampere.frameworks.torch import as_inputs
 
     return None if input is None else str(as_inputs(input))
+
+
+def _without_known(
+    rows: Sequence[Measurement], known: Sequence[Measurement]
+) -> Sequence[Measurement]:
+    """Rows that were not told before; without seconds nobody knows, and they are new."""
+    there = {json.dumps(row.to_json(), sort_keys=True) for row in known}
+    new = [
+        row
+        for row in rows
+        if not (math.isfinite(row.time_s_per_step) or row.failed)
+        or json.dumps(row.to_json(), sort_keys=True) not in there
+    ]
+    if len(new) < len(rows):
+        again = tables.plural(len(rows) - len(new), "row")
+        warnings.warn(f"{again} left out: in the profile already", stacklevel=3)
+    return new
 
 
 def _refuse_strangers(journal: Journal, measurements: Sequence[Measurement]) -> None:

@@ -73,8 +73,12 @@ class Worker:
         self.meter = open_meter(name, **chosen)
         with contextlib.suppress(MeterFault):  # any other error is better known now than later
             self.meter.read()
-        provenance = self.meter.provenance.value
-        return {**answer, "provenance": provenance, "meter": {"name": name, "settings": chosen}}
+        return {
+            **answer,
+            "provenance": self.meter.provenance.value,
+            "resolution": vars(self.meter.resolution),
+            "meter": {"name": name, "settings": chosen},
+        }
 
     def describe(self) -> dict[str, Any]:
         """What this machine is, and how it is at present."""

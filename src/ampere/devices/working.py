@@ -258,6 +258,7 @@ class WorkerDevice(ABC):
                 raise DeviceError(f"the worker process cannot start: {error}") from None
             raise
         self._opened = opened
+        self._resolution = Resolution(**opened.get("resolution", {}))
         self._meter = opened["meter"]  # what `auto` was once, it stays
         return opened
 
