@@ -118,6 +118,7 @@ OPENED = {
     "threads": 1,
     "provenance": "modelled",
     "meter": {"name": "cpu", "settings": {"idle_w": 2.5}},
+    "resolution": {"energy_j": 1.0, "period_s": 2.0},
 }
 GOOD = Workload(stage="good")
 
@@ -251,11 +252,17 @@ def test_answers_become_bursts_and_the_meter_is_the_one_chosen_there(
     assert second == OPENED["meter"]  # never another one in the middle of a profile
 
 
-def test_how_finely_the_meter_tells_is_passed_on(make: Make) -> None:
+def test_how_finely_the_meter_tells_is_passed_on(stage: Stage, make: Make) -> None:
     device = make()
-    assert device.resolution == Resolution()  # nothing is known of it yet
-    device.burst(device.load(GOOD).handle, 1)
-    assert device.resolution == Resolution(energy_j=0.25, period_s=0.5)
+    assert device.resolution == Resolution(energy_j=1.0, period_s=2.0)  # what is documented
+    loaded = device.load(GOOD)
+    device.burst(loaded.handle, 1)
+    assert device.resolution == Resolution(energy_j=0.25, period_s=0.5)  # what it has shown
+    stage.opens({**OPENED, "resolution": {"energy_j": 3.0, "period_s": 4.0}})
+    kill_worker(device)
+    with pytest.raises(MeasurementFailed):
+        device.burst(loaded.handle, 1)
+    device.burst(loaded.handle, 1)  # no other device for that
 
 
 def test_a_hung_worker_is_ended_and_the_next_one_works(make: Make) -> None:

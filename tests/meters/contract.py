@@ -122,5 +122,8 @@ class MeterContract:
         meter.close()
         meter.close()
 
+    def test_addresses_are_settings(self) -> None:
+        assert set(self.driver.addresses) <= set(inspect.signature(self.driver).parameters)
+
     def test_accelerators_are_known(self) -> None:
         assert set(self.driver.accelerators) <= {"cpu", "cuda", "mps"}

@@ -250,6 +250,8 @@ class WorkerDevice(ABC):
         self._start()
         try:
             opened = self._introduce()
+            # A meter learns how finely it tells, so that is no part of what must stay.
+            self._resolution = Resolution(**opened.pop("resolution", {}))
             if self._opened is not None:
                 _refuse_another(self._opened, opened)
         except BaseException as error:
@@ -258,7 +260,6 @@ class WorkerDevice(ABC):
                 raise DeviceError(f"the worker process cannot start: {error}") from None
             raise
         self._opened = opened
-        self._resolution = Resolution(**opened.get("resolution", {}))
         self._meter = opened["meter"]  # what `auto` was once, it stays
         return opened
 
@@ -422,6 +423,9 @@ def _features(workload: Workload) -> tuple[Features, ...]:
 
 
 def _meter_text(meter: Mapping[str, Json]) -> str:
+    """A meter for the fingerprint: where it is found may change from day to day."""
+    driver = meter_classes().get(meter["name"])
+    given = {k: v for k, v in meter["settings"].items() if not driver or k not in driver.addresses}
     settings = ",".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
-                        for key, value in sorted(meter["settings"].items()))  # fmt: skip
+                        for key, value in sorted(given.items()))  # fmt: skip
     return f"{meter['name']}:{settings}" if settings else str(meter["name"])

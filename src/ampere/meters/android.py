@@ -59,6 +59,7 @@ class AndroidMeter(DischargeMeter):
 
     name: ClassVar[str] = "android"
     summary: ClassVar[str] = "the battery of an Android phone over adb and Wi-Fi (unplugged)"
+    addresses: ClassVar[tuple[str, ...]] = ("adb", "serial", "timeout_s")
     outside: ClassVar[bool] = True
     documented: ClassVar[Mapping[str, Resolution]] = {
         "charge": Resolution(energy_j=14.4, period_s=60.0),  # 1 mAh at 4 V

@@ -40,6 +40,7 @@ class BatteryMeter(DischargeMeter):
     """
 
     name: ClassVar[str] = "battery"
+    addresses: ClassVar[tuple[str, ...]] = ("root",)
     summary: ClassVar[str] = "the battery of a Linux laptop or board (unplugged)"
     documented: ClassVar[Mapping[str, Resolution]] = {
         "energy": Resolution(energy_j=36.0, period_s=30.0),  # 10 mWh

@@ -36,6 +36,7 @@ class HwmonMeter(Meter):
 
     name: ClassVar[str] = "hwmon"
     provenance: ClassVar[Provenance] = Provenance.SENSOR
+    addresses: ClassVar[tuple[str, ...]] = ("root",)
     summary: ClassVar[str] = "ACPI's power meter, or a sensor that is named (Linux hwmon)"
     accelerators: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
 

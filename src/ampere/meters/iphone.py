@@ -45,6 +45,7 @@ class IphoneMeter(DischargeMeter):
 
     name: ClassVar[str] = "iphone"
     summary: ClassVar[str] = "the battery of an iPhone or iPad over Wi-Fi (unplugged)"
+    addresses: ClassVar[tuple[str, ...]] = ("command", "udid", "options", "timeout_s")
     outside: ClassVar[bool] = True
     documented: ClassVar[Mapping[str, Resolution]] = {
         "charge": Resolution(energy_j=14.4, period_s=20.0),  # 1 mAh at 4 V

@@ -48,6 +48,7 @@ class JetsonMeter(PowerMeter):
 
     name: ClassVar[str] = "jetson"
     summary: ClassVar[str] = "power rails of NVIDIA Jetson modules (INA3221)"
+    addresses: ClassVar[tuple[str, ...]] = ("root",)
     accelerators: ClassVar[tuple[str, ...]] = ("cpu", "cuda")
 
     def __init__(

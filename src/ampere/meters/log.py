@@ -5,7 +5,7 @@
                         ·              ·
     work                ├── a burst ───┤              its end may reach the log seconds later
 
-Each look notes the moment, waits until the log has passed it, and returns the joules up to there.
+Each look notes the moment; its joules are looked up later, once the log has passed it.
 `traces` tells which logs can be read. Their clock is set beside this machine's in one of two ways:
 
     align=time    the log has dates or epoch seconds; `offset_s` is added to them
@@ -29,12 +29,32 @@ POLL_S = 0.02
 AHEAD_S = 1.0  # by which the log's clock may be wrong
 
 
+class _Moment(Reading):
+    """A reading whose joules are looked up when they are asked for.
+
+    A log is seconds late. Waiting for it before a burst would put those seconds into the burst; so
+    both moments are only noted, and looked up when the burst is over.
+    """
+
+    def __init__(self, time_s: float, look: Callable[[], float]) -> None:
+        for name, value in {"time_s": time_s, "_look": look}.items():
+            object.__setattr__(self, name, value)  # readings are frozen
+        object.__setattr__(self, "provenance", Provenance.EXTERNAL)
+
+    @property
+    def energy_j(self) -> float:
+        """Joules from the log's start to this moment."""
+        look: Callable[[], float] = self.__dict__["_look"]
+        return look()
+
+
 class LogMeter(Meter):
     """Joules of whatever a lab's meter watches."""
 
     name: ClassVar[str] = "log"
     provenance: ClassVar[Provenance] = Provenance.EXTERNAL
     summary: ClassVar[str] = "a lab meter's CSV log, while it is recorded (log:path=power.csv)"
+    addresses: ClassVar[tuple[str, ...]] = ("path", "format", "align", "offset_s", "wait_s")
     outside: ClassVar[bool] = True
 
     def __init__(
@@ -62,12 +82,16 @@ class LogMeter(Meter):
         return "give it the log's path: --meter log:path=power.csv"
 
     def read(self) -> Reading:
-        """Joules from the log's start to now; returns once the log has come that far."""
+        """This moment; whoever asks for its joules waits until the log has come that far."""
         time_s, now_s = time.perf_counter(), self._now_s()
-        trace = self._look(now_s)
         since_s, self._since_s = self._since_s, now_s
-        trace.energy_between(since_s, now_s)  # raises what is wrong since the last look, once
-        return Reading(trace.total_j(now_s), time_s, self.provenance)
+        return _Moment(time_s, lambda: self._total_j(since_s, now_s))
+
+    def _total_j(self, since_s: float, now_s: float) -> float:
+        """Joules from the log's start to a moment; raises what is wrong with the log since."""
+        trace = self._look(now_s)
+        trace.energy_between(since_s, now_s)
+        return trace.total_j(now_s)
 
     def _now_s(self) -> float:
         """Now, on the log's clock."""

@@ -74,6 +74,7 @@ class Meter(ABC):
     summary: ClassVar[str]  # what it reads, in a line
     accelerators: ClassVar[tuple[str, ...]] = ("cpu", "cuda", "mps")  # whose joules are in it
     outside: ClassVar[bool] = False
+    addresses: ClassVar[tuple[str, ...]] = ()  # settings that only say where it is, or how to ask
     resolution: Resolution = Resolution()
 
     @classmethod

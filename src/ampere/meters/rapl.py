@@ -33,6 +33,7 @@ class RaplMeter(Meter):
     provenance: ClassVar[Provenance] = Provenance.COUNTER
     summary: ClassVar[str] = "energy counters of Intel and AMD processors (Linux powercap)"
     accelerators: ClassVar[tuple[str, ...]] = ("cpu",)
+    addresses: ClassVar[tuple[str, ...]] = ("root",)
     resolution = Resolution(energy_j=1e-4, period_s=1e-3)  # counts of 15 or 61 µJ, every ms
 
     def __init__(self, root: str = ROOT) -> None:

@@ -37,6 +37,7 @@ class ShellyMeter(PowerMeter):
     name: ClassVar[str] = "shelly"
     provenance: ClassVar[Provenance] = Provenance.EXTERNAL
     summary: ClassVar[str] = "a Shelly smart plug (shelly:url=http://192.168.1.20)"
+    addresses: ClassVar[tuple[str, ...]] = ("url",)
     outside: ClassVar[bool] = True
     frozen_s: ClassVar[float] = 600.0  # its digits are coarse
 
