@@ -11,7 +11,18 @@ from ampere.devices.device import Burst, Loaded
 from ampere.devices.fingerprint import Fingerprint
 from ampere.errors import MeasurementFailed
 from ampere.fitting import Cost
-from ampere.layers import Features, Json, Layer, LayerKind, Port, Role, Size, Structure, Widths
+from ampere.layers import (
+    Call,
+    Features,
+    Json,
+    Layer,
+    LayerKind,
+    Port,
+    Role,
+    Size,
+    Structure,
+    Widths,
+)
 from ampere.measurements import Measurement
 from ampere.meters.meter import Provenance, Resolution
 from ampere.variants import Isolation, Plan
@@ -163,3 +174,15 @@ def exact(layers: Sequence[Layer], cost: Callable[[Layer], Cost] = known_cost) -
     """A measurement without any error."""
     true = total(layers, cost)
     return Measurement(tuple(layers), true.energy_j, true.time_s, provenance=Provenance.SIMULATED)
+
+
+# A variant that a framework can build.
+LINEAR = Structure(
+    (Port((Size("in"),)),),
+    (Port((3,)),),
+    (Call("Linear", {"in_features": {"size": "in"}, "out_features": 3}, ({"value": 0},)),),
+    {"value": 1},
+    multiples={"in": 1},
+)
+SMALL = LayerKind("last linear", Role.LAST, "linear", {"batch": 4, "optimizer": "sgd"}, LINEAR)
+VARIANT = Workload((Layer("last", SMALL, Widths({"in": 8})),))

@@ -19,9 +19,9 @@ from ampere import worker
 from ampere.devices.device import Device
 from ampere.devices.local import LocalDevice
 from ampere.errors import AmpereError, DeviceError, MeasurementFailed, MeterError, ModelError
-from ampere.layers import Call, Layer, LayerKind, Port, Role, Size, Structure, Widths
 from ampere.meters.meter import Provenance
 from ampere.workloads import IDLE, REFERENCE, ModelSpec, Settings, Workload
+from fakes import VARIANT
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals as on Linux and macOS")
 
@@ -57,16 +57,6 @@ def raises(): return net(lambda calls: [][1] if calls > 2 else None)
 for factory in (good, chatty, leaves, aborts, greedy, stuck, stuck_at_once, raises):
     factory.input = "4"
 """
-
-LINEAR = Structure(
-    (Port((Size("in"),)),),
-    (Port((3,)),),
-    (Call("Linear", {"in_features": {"size": "in"}, "out_features": 3}, ({"value": 0},)),),
-    {"value": 1},
-    multiples={"in": 1},
-)
-SMALL = LayerKind("last linear", Role.LAST, "linear", {"batch": 4, "optimizer": "sgd"}, LINEAR)
-VARIANT = Workload((Layer("last", SMALL, Widths({"in": 8})),))
 
 
 @pytest.fixture(scope="module")

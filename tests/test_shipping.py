@@ -25,20 +25,11 @@ from ampere.frameworks.torch.building import build_layer
 from ampere.layers import Call, Layer, LayerKind, Port, Role, Size, Structure, Widths
 from ampere.meters import _OWN
 from ampere.workloads import Workload
+from fakes import VARIANT
 
 HOME = Path(ampere.__file__).parent
 # Only reached where the user's code is: what is far away is sent layers, never models by name.
 NOT_THERE = {"ampere.frameworks.torch.tracing"}
-
-LINEAR = Structure(
-    (Port((Size("in"),)),),
-    (Port((3,)),),
-    (Call("Linear", {"in_features": {"size": "in"}, "out_features": 3}, ({"value": 0},)),),
-    {"value": 1},
-    multiples={"in": 1},
-)
-SMALL = LayerKind("last linear", Role.LAST, "linear", {"batch": 4, "optimizer": "sgd"}, LINEAR)
-VARIANT = Workload((Layer("last", SMALL, Widths({"in": 8})),))
 
 
 def shipped() -> dict[str, str]:

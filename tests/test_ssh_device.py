@@ -32,13 +32,13 @@ from ampere.devices.ssh import SshDevice
 from ampere.errors import DeviceError, MeasurementFailed
 from ampere.isolating import Isolator
 from ampere.journal import read_journal
-from ampere.layers import Call, Layer, LayerKind, Port, Role, Size, Structure, Widths
+from ampere.layers import Widths
 from ampere.measurements import Measurement
 from ampere.measuring import Effort, Event
 from ampere.meters import choose_meter, meter_classes
 from ampere.strategies import Strategy
 from ampere.workloads import ModelSpec, Settings, Workload
-from fakes import exact
+from fakes import VARIANT, exact
 
 SSHD = shutil.which("sshd", path=f"/usr/sbin:/usr/local/sbin:{os.environ.get('PATH', '')}")
 
@@ -104,16 +104,6 @@ net.input = "4"
 CALIBRATED = {"idle_w": 3.5, "active_w": 1.5}
 QUICK = Effort(burst_s=0.005, warmup_s=0.0, min_rounds=2, max_rounds=2)
 CORNERS = Strategy(method="paper", max_points=2)  # asks for the bounds of every kind, no more
-
-LINEAR = Structure(
-    (Port((Size("in"),)),),
-    (Port((3,)),),
-    (Call("Linear", {"in_features": {"size": "in"}, "out_features": 3}, ({"value": 0},)),),
-    {"value": 1},
-    multiples={"in": 1},
-)
-SMALL = LayerKind("last linear", Role.LAST, "linear", {"batch": 4, "optimizer": "sgd"}, LINEAR)
-VARIANT = Workload((Layer("last", SMALL, Widths({"in": 8})),))
 
 
 class Server:

@@ -342,22 +342,22 @@ def _suspects(process: sums.SumProcess) -> list[int]:
 
 def _contradiction(row: Measurement, fit: AdditiveFit) -> str | None:
     """How a row contradicts a fit that does not know it; None if it does not."""
-    answer = fit.predict(row.layers)
-    said = answer.total
-    if answer.uncovered:
-        return None
+    said = _expected(row, fit)
     ratio = _far(row.energy_j_per_step, row.error, said.energy_j, said.energy_j_std)
     return f"{row!r} is {ratio} what all other rows say" if ratio else None
 
 
 def _wrong_time(row: Measurement, fit: AdditiveFit) -> str | None:
     """The same of its seconds."""
-    answer = fit.predict(row.layers)
-    said = answer.total
-    if answer.uncovered:
-        return None
+    said = _expected(row, fit)
     ratio = _far(row.time_s_per_step, row.error, said.time_s, said.time_s_std)
     return f"the seconds of {row!r} are {ratio} what all other rows say" if ratio else None
+
+
+def _expected(row: Measurement, fit: AdditiveFit) -> Cost:
+    """What a fit says of a row; nothing, if it cannot speak for all of its layers."""
+    answer = fit.predict(row.layers)
+    return Cost(math.nan, math.nan) if answer.uncovered else answer.total
 
 
 def _far(value: float, error: float, said: float, std: float) -> str | None:

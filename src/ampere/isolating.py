@@ -51,7 +51,7 @@ class Isolator:
     """
 
     def __init__(self, plan: Plan, strategy: Strategy | None = None) -> None:
-        self.strategy = strategy or Strategy()
+        self.strategy = strategy or Strategy("paper")
         self._kinds = {
             isolation.kind.name: _Progress(isolation, _candidates(isolation))
             for isolation in plan.isolations

@@ -27,7 +27,7 @@ from ampere.layers import Layer
 from ampere.measurements import Measurement
 from ampere.measuring import Effort
 from ampere.resizing import smallest
-from ampere.strategies import Strategy
+from ampere.strategies import TOLERANCES, Strategy
 from ampere.sums import Array, SumProcess
 from ampere.variants import sample
 from ampere.workloads import Workload
@@ -50,7 +50,7 @@ class Prober:
 
     probes: Sequence[Network]
     asked_about: Sequence[Sequence[Layer]]
-    tolerance: float = 0.05
+    tolerance: float = TOLERANCES["additive"]
     limit: int = 40
     guide: str = "energy"  # or time, where joules come too late to guide
     effort: Effort = field(default_factory=Effort)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ampere.errors import DataError
@@ -9,21 +10,24 @@ from ampere.gp import KERNELS
 from ampere.profiles import METHODS
 
 GUIDES = ("energy", "time")
+# The paper's own for a kind of layer; for whole models, what a minute of measuring can reach.
+TOLERANCES = {"paper": 0.05, "additive": 0.08}
 
 
 @dataclass(frozen=True)
 class Strategy:
     """When to stop, what guides, and which kernel.
 
-    The additive method stops at `max_measurements` in all, or when the models that it was made for
-    are known to `tolerance`; the paper's at `max_points` of each kind, or when it is known so well.
+    The additive method stops at `max_measurements` in all, or when half of the 90 % interval of the
+    models that it was made for is `tolerance` of them; the paper's at `max_points` of each kind, or
+    when its largest standard deviation is `tolerance` of it. The default is the method's own.
     """
 
     method: str = "additive"
     max_measurements: int = 40
     seed: int = 0
     max_points: int = 20
-    tolerance: float = 0.05
+    tolerance: float = math.nan
     guide: str = "energy"
     kernel: str = "matern52"
 
@@ -34,6 +38,8 @@ class Strategy:
             raise DataError(f"max_measurements is {self.max_measurements}: use 2 or more")
         if self.max_points < 2:
             raise DataError(f"max_points is {self.max_points}: at least the 2 bounds are needed")
+        if math.isnan(self.tolerance):
+            object.__setattr__(self, "tolerance", TOLERANCES[self.method])
         if not 0 < self.tolerance < 1:
             raise DataError(f"tolerance is {self.tolerance}: use a share such as 0.05")
         if self.guide not in GUIDES:

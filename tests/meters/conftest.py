@@ -5,12 +5,21 @@ from pathlib import Path
 
 import pytest
 
+from .phones import Clock
 from .powercap import Powercap
 
 
 @pytest.fixture
 def powercap(tmp_path: Path) -> Powercap:
     return Powercap(tmp_path / "powercap")
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock for batteries, that a test moves on."""
+    clock = Clock()
+    monkeypatch.setattr("ampere.meters.discharging.time", clock)
+    return clock
 
 
 @pytest.fixture

@@ -7,8 +7,14 @@ them, so that a test can plug the phone in, or drain it, while a meter watches.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from ampere.meters import Meter
+
+M = TypeVar("M", bound=Meter)
 
 ADB = r"""#!/bin/sh
 here=${0%/*}
@@ -206,3 +212,17 @@ def _executable(path: Path, script: str) -> str:
     path.write_text(script)
     path.chmod(0o755)
     return str(path)
+
+
+@contextmanager
+def opening(driver: Callable[..., M], settings: dict[str, Any]) -> Iterator[Callable[..., M]]:
+    """Opens meters with these settings, and closes them all."""
+    meters: list[M] = []
+
+    def open_meter(**given: Any) -> M:
+        meters.append(driver(**{**settings, **given}))
+        return meters[-1]
+
+    yield open_meter
+    for meter in meters:
+        meter.close()

@@ -17,7 +17,7 @@ from ampere.meters.android import SCRIPT, AndroidMeter
 from ampere.meters.discharging import PluggedIn
 
 from .contract import MeterContract
-from .phones import Clock, Phone
+from .phones import Clock, Phone, opening
 
 Open = Callable[..., AndroidMeter]
 QUIET_S = 1000.0  # so long that only readings look
@@ -29,24 +29,10 @@ def phone(tmp_path: Path) -> Phone:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("ampere.meters.discharging.time", clock)
-    return clock
-
-
-@pytest.fixture
 def opened(phone: Phone) -> Iterator[Open]:
     """Opens meters on the phone, and closes them."""
-    meters: list[AndroidMeter] = []
-
-    def open_meter(**given: Any) -> AndroidMeter:
-        meters.append(AndroidMeter(**{"adb": phone.adb, "period_s": QUIET_S, **given}))
-        return meters[-1]
-
-    yield open_meter
-    for meter in meters:
-        meter.close()
+    with opening(AndroidMeter, {"adb": phone.adb, "period_s": QUIET_S}) as open_meter:
+        yield open_meter
 
 
 class TestAndroid(MeterContract):

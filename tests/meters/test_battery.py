@@ -17,7 +17,7 @@ from ampere.meters.battery import BatteryMeter
 from ampere.meters.discharging import Fineness, PluggedIn, run_tool
 
 from .contract import MeterContract
-from .phones import Clock, PowerSupply
+from .phones import Clock, PowerSupply, opening
 
 Open = Callable[..., BatteryMeter]
 QUIET_S = 1000.0  # so long that only readings look
@@ -32,24 +32,10 @@ def supplies(tmp_path: Path) -> PowerSupply:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("ampere.meters.discharging.time", clock)
-    return clock
-
-
-@pytest.fixture
 def opened(supplies: PowerSupply) -> Iterator[Open]:
     """Opens meters on the tree, and closes them."""
-    meters: list[BatteryMeter] = []
-
-    def open_meter(**given: Any) -> BatteryMeter:
-        meters.append(BatteryMeter(**{"root": supplies.root, "period_s": QUIET_S, **given}))
-        return meters[-1]
-
-    yield open_meter
-    for meter in meters:
-        meter.close()
+    with opening(BatteryMeter, {"root": supplies.root, "period_s": QUIET_S}) as open_meter:
+        yield open_meter
 
 
 class BatteryContract(MeterContract):

@@ -19,7 +19,7 @@ from ampere.meters.discharging import PluggedIn
 from ampere.meters.iphone import IphoneMeter
 
 from .contract import MeterContract
-from .phones import Clock, Iphone
+from .phones import Clock, Iphone, opening
 
 Open = Callable[..., IphoneMeter]
 QUIET_S = 1000.0  # so long that only readings look
@@ -31,24 +31,10 @@ def phone(tmp_path: Path) -> Iphone:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr("ampere.meters.discharging.time", clock)
-    return clock
-
-
-@pytest.fixture
 def opened(phone: Iphone) -> Iterator[Open]:
     """Opens meters on the phone, and closes them."""
-    meters: list[IphoneMeter] = []
-
-    def open_meter(**given: Any) -> IphoneMeter:
-        meters.append(IphoneMeter(**{"command": phone.command, "period_s": QUIET_S, **given}))
-        return meters[-1]
-
-    yield open_meter
-    for meter in meters:
-        meter.close()
+    with opening(IphoneMeter, {"command": phone.command, "period_s": QUIET_S}) as open_meter:
+        yield open_meter
 
 
 class TestIphone(MeterContract):

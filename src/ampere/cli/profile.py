@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from contextlib import closing
 from pathlib import Path
@@ -39,9 +40,12 @@ def profile(
         int, typer.Option(metavar="N", help="At most so many for each kind; with method paper.")
     ] = 20,
     tolerance: Annotated[
-        float,
-        typer.Option(metavar="SHARE", help="It ends when models, or kinds, are known this well."),
-    ] = 0.05,
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="It ends when models are known this well. Default: 0.08 (paper: kinds, 0.05).",
+        ),
+    ] = None,
     candidate: Annotated[
         list[str] | None,
         typer.Option(
@@ -77,7 +81,12 @@ def profile(
     from ampere.strategies import Strategy
 
     strategy = Strategy(
-        method, measurements, max_points=max_points, tolerance=tolerance, guide=guide, kernel=kernel
+        method,
+        measurements,
+        max_points=max_points,
+        tolerance=math.nan if tolerance is None else tolerance,
+        guide=guide,
+        kernel=kernel,
     )
     try:
         with closing(machine.open()) as device, progress() as watch:
