@@ -17,6 +17,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from ampere.frameworks.torch.building import build_layer, example_inputs, is_module
 from ampere.frameworks.torch.quick import QuickNorms, quick
 from ampere.frameworks.torch.recording import tensors_in
+from ampere.frameworks.torch.recurring import RECURRENT, Shortened, left_out_flops, shorten
 from ampere.layers import Features, Layer, Widths, shape_at, structure_of
 
 
@@ -38,9 +39,10 @@ def _count(layer: Layer) -> tuple[Features, int]:
         with written:
             result = module(*given)
         backward(result)
+    flops = counter.get_total_flops() + sum(map(left_out_flops, written.shortened))
     params = sum(p.numel() for p in module.parameters())
     size = sum(p.numel() * p.element_size() for p in module.parameters())
-    return Features(float(counter.get_total_flops()), float(written.total), float(size)), params
+    return Features(float(flops), float(written.total), float(size)), params
 
 
 def backward(result: Any) -> None:
@@ -94,9 +96,14 @@ class _BytesWritten(torch.overrides.TorchFunctionMode):
         self.total = 0
         self.seen: set[int] = set()
         self.alive: list[torch.Tensor] = []
+        self.shortened: list[Shortened] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = quick(func, args)(*args, **(kwargs or {}))
+        if func in RECURRENT and not kwargs and (short := shorten(func, args)) is not None:
+            result, left_out = short
+            self.shortened.append(left_out)
+        else:
+            result = quick(func, args)(*args, **(kwargs or {}))
         if isinstance(result, torch.Tensor):
             storage = result.untyped_storage()._cdata  # views share it, and write nothing
             if storage not in self.seen and not isinstance(result, nn.Parameter):

@@ -1,0 +1,45 @@
+"""Two positions of a sequence tell what all of them take, to the last FLOP."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+import ampere
+
+
+class Reader(nn.Module):
+    def __init__(self, rnn: nn.RNNBase, last: bool) -> None:
+        super().__init__()
+        self.rnn, self.last = rnn, last
+        self.head = nn.Linear(rnn.hidden_size * (2 if rnn.bidirectional else 1), 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y, _ = self.rnn(x)
+        return self.head(y[:, -1] if self.last else y)
+
+
+def whole_flops(model: nn.Module, shape: tuple[int, ...]) -> int:
+    """All positions, by torch's own counter."""
+    model = model.to("meta")
+    with FlopCounterMode(display=False) as counter:
+        model(torch.empty(shape, device="meta")).sum().backward()
+    return int(counter.get_total_flops())
+
+
+@pytest.mark.parametrize("length", [2, 3, 4, 11])
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("both", [False, True], ids=["forwards", "both ways"])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_flops_are_those_of_all_positions(
+    kind: type[nn.RNNBase], both: bool, layers: int, length: int
+) -> None:
+    def model() -> Reader:
+        return Reader(kind(6, 12, layers, bidirectional=both, batch_first=True), last=length == 11)
+
+    found = ampere.read_layers(model(), (length, 6), batch_size=4)
+    assert sum(layer.features.flops or 0.0 for layer in found) == whole_flops(
+        model(), (4, length, 6)
+    )
