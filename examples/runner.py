@@ -77,7 +77,7 @@ def measure(network, steps=50):
     return (joules() - begin_j) / steps, (time.perf_counter() - begin_s) / steps
 
 
-for line in open(sys.argv[1]) if __name__ == "__main__" else ():
+for line in filter(str.strip, open(sys.argv[1])) if __name__ == "__main__" else ():
     row = {**json.loads(line), "provenance": PROVENANCE}
     try:
         energy_j, time_s = measure(row.pop("network"))

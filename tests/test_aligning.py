@@ -117,16 +117,36 @@ def test_rows_that_do_not_say_when_are_refused(tmp_path: Path) -> None:
         align([old], trace(tmp_path, lambda t: 2.0))
 
 
-def test_failed_rows_stay_failed(tmp_path: Path) -> None:
-    failed = Measurement(plain_model(8), failed="out of memory")
-    found = align([failed, row([2.0])], trace(tmp_path, lambda t: 2.0))
-    assert found[0] is failed
+def test_rows_that_the_log_cannot_tell_of_are_left_out(tmp_path: Path) -> None:
+    """Modelled joules must not end up among measured ones."""
+    good = row([2.0])
+    others = [
+        Measurement(plain_model(8), failed="out of memory"),
+        replace(good, bursts={}),
+        replace(good, bursts={**good.bursts, "time_s": [None]}),
+        replace(good, bursts={**good.bursts, "at": [2.0, 3.0]}),
+    ]
+    (found,) = align([*others, good], trace(tmp_path, lambda t: 2.0))
+    assert found.energy_j_per_step == pytest.approx(0.2)
+    del good.bursts["outlier"]  # type: ignore[attr-defined]
+    assert len(align([good], trace(tmp_path, lambda t: 2.0))) == 1
+
+
+@pytest.mark.parametrize("provenance", [Provenance.SIMULATED, Provenance.RECORDED])
+def test_nobody_recorded_a_log_beside_a_simulation(tmp_path: Path, provenance: Provenance) -> None:
+    path = tmp_path / "old.ampere"
+    header = Header(Fingerprint({"device": "board"}), {"name": "cpu"}, provenance)
+    with Journal.open(path, header) as journal:
+        journal.append(row([2.0]))
+    power = log(tmp_path / "log.csv", lambda t: 2.0, 20.0)
+    with pytest.raises(DataError, match=f"is {provenance.value}: no log was recorded"):
+        ampere.align(path, power, tmp_path / "new.ampere")
 
 
 def test_a_pulse_sets_the_clocks(tmp_path: Path) -> None:
     def busy(seconds: float) -> bool:
-        """The pulse begins 4 seconds into the log, the burst 14."""
-        since = seconds - 4.0
+        """The pulse begins 4.0137 seconds into the log, off every grid; the burst at 14."""
+        since = seconds - 4.0137
         for i, part in enumerate(PULSE):
             if 0 <= since < part:
                 return i % 2 == 0
@@ -138,7 +158,7 @@ def test_a_pulse_sets_the_clocks(tmp_path: Path) -> None:
     with Journal.open(path, header) as journal:
         journal.append(row([EPOCH + 14.0]))
     power = log(tmp_path / "log.csv", lambda t: 5.0 if busy(t) else 1.0, 20.0, clock=100.0)
-    profile = ampere.align(path, power, tmp_path / "new.ampere", pulse_at=EPOCH + 4.0)
+    profile = ampere.align(path, power, tmp_path / "new.ampere", pulse_at=EPOCH + 4.0137)
     (found,) = profile.measurements
     assert found.energy_j_per_step == pytest.approx(0.5, rel=0.03)
     assert profile.provenance is Provenance.EXTERNAL
@@ -146,4 +166,4 @@ def test_a_pulse_sets_the_clocks(tmp_path: Path) -> None:
     assert saved[0]["provenance"] == "external"
     assert path.read_text().splitlines()[0] != saved[0]  # the old one is as it was
     with pytest.raises(DataError, match="exists"):
-        ampere.align(path, power, tmp_path / "new.ampere", pulse_at=EPOCH + 4.0)
+        ampere.align(path, power, tmp_path / "new.ampere", pulse_at=EPOCH + 4.0137)

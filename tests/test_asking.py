@@ -211,7 +211,7 @@ def test_what_cannot_be_asked() -> None:
         ampere.ask("p", 1, "net.py:absent")
     with pytest.raises(ModelError, match="unknown loss"):
         ampere.ask("p", 1, "net.py:Net", loss="magic")
-    with pytest.raises(JournalError, match="does not exist"):
+    with pytest.raises(JournalError, match="nowhere is no directory: make it first"):
         ampere.ask("nowhere/p", 1, "net.py:Net")
     assert not Path("p").exists()
 
@@ -320,7 +320,10 @@ def test_ask_run_tell_until_enough_is_known() -> None:
         asked = run("ask", "--profile", "p", "-n", 4)
         assert asked.exit_code == 0, asked.stderr
         todo = asked.stdout
-    assert asked.stderr == "enough is known: p needs no more measurements\n"
+    assert asked.stderr == "p has its 6 measurements: --measurements 12 asks for more\n"
+    more = run("ask", "--profile", "p", "--measurements", 12)
+    assert more.exit_code == 0
+    assert 1 <= len(more.stdout.splitlines()) <= 6
     assert len(set(names)) == len(names) == 6
     estimate = run("estimate", "net.py:Net(width=12)", "--profile", "p")
     assert estimate.exit_code == 0, estimate.stderr
@@ -351,11 +354,12 @@ def test_the_runner_trains_more_than_chains_and_tells_what_it_does_not() -> None
         ("ask net.py:Net --profile q -n 0", 2, "-n"),
         ("ask net.py:Net --profile q --provenance guessed", 1, "provenance 'guessed' is unknown"),
         ("ask net.py:Net --profile q --measurements 1", 1, "use 2 or more"),
-        ("ask net.py:Net --profile q --method magic", 2, "not one of"),
+        ("ask net.py:Net --profile q --method magic", 1, "unknown method 'magic'"),
         ("ask net.py:Nope --profile q", 1, "it has Net"),
         ("ask net.py:Net --profile p", 1, "knows its model"),
         ("ask --profile p --batch-size 3", 1, "knows its model"),
-        ("ask --profile p --measurements 60", 1, "knows its device and how to go on"),
+        ("ask --profile p --method paper", 1, "knows its device and how to go on"),
+        ("ask --profile p --measurements 1", 1, "use 2 or more"),
         ("ask --profile p --label phone", 1, "knows its device"),
         ("ask --profile p --provenance sensor", 1, "knows its device"),
         ("ask --profile net.py", 1, "not JSON"),

@@ -196,7 +196,8 @@ def test_meters(short_look: None) -> None:
         if looked:
             assert {"power_w", "doubt", "failed"} & set(meter["reading"])
         else:
-            assert meter["available"] or meter["obstacle"] in line
+            why = str(meter["obstacle"]).removesuffix("; choose another meter")
+            assert meter["available"] or why in line
     assert f"{row['default']} (auto)" in result.stdout
     assert "are assumptions; `ampere calibrate` fits them" in result.stdout
 
@@ -487,7 +488,7 @@ def test_epochs_of_plain_layers_need_a_batch_size(told: Path, tmp_path: Path) ->
         ("profile net.py:Net --profile p --device recorded:missing", 1, "does not exist"),
         ("measure net.py:Net --device simulated:xavier --meter cpu", 1, "leave yours out"),
         ("check --device simulated:xavier --threads 2", 1, "leave yours out"),
-        ("measure net.py:Net --precision 0", 2, "not a number above 0"),
+        ("measure net.py:Net --precision 0", 2, "no share between 0 and 1"),
         ("meters --accelerator tpu", 2, "cpu, cuda, mps"),
         ("magic", 2, "magic"),
     ],

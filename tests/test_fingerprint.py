@@ -217,3 +217,11 @@ def test_this_machine_is_the_same_twice():
     assert set(one.identity) == {
         *("machine", "processor", "cores", "memory", "system", "power_mode", "threads")
     }
+
+
+def test_a_jetson_has_the_power_mode_of_nvpmodel(tmp_path):
+    status = tmp_path / "lib" / "nvpmodel" / "status"
+    status.parent.mkdir(parents=True)
+    status.write_text("pmode:0002 fmode:quiet\n")
+    found = local_fingerprint({}, proc=tmp_path, sysfs=tmp_path, var=tmp_path)
+    assert found.identity["power_mode"] == "pmode:0002 fmode:quiet"

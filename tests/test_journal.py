@@ -285,7 +285,7 @@ def test_what_is_no_journal_is_refused_and_left_alone(path, first, said):
 def test_absent_files_and_directories_are_refused(tmp_path):
     with pytest.raises(JournalError, match="does not exist"):
         read_journal(tmp_path / "absent")
-    with pytest.raises(JournalError, match="does not exist"):
+    with pytest.raises(JournalError, match="absent is no directory: make it first"):
         Journal.open(tmp_path / "absent" / "profile", HEADER)
     for attempt in (lambda: read_journal(tmp_path), lambda: Journal.open(tmp_path, HEADER)):
         with pytest.raises(JournalError, match="is a directory"):

@@ -245,3 +245,20 @@ def test_the_rows_of_the_documentation_are_rows():
     assert Measurement.from_json(failed).failed == "out of memory"
     text = DOCS.read_text(encoding="utf-8")
     assert all(f"`{name}`" in text for name in [*STAGES, *(known.value for known in Provenance)])
+
+
+@pytest.mark.parametrize(
+    "bursts",
+    [
+        {"drift": 5},
+        {"energy_j": ["x"], "steps": 2},
+        {"steps": "a"},
+        {"faults": "many"},
+        {"at": [True]},
+        {"outlier": {}},
+    ],
+)
+def test_raw_data_that_nobody_can_read_are_refused_before_they_are_written(bursts):
+    row = {"layers": [{"kind": "x"}], "energy_j_per_step": 1.0, "bursts": bursts}
+    with pytest.raises(DataError, match=next(iter(bursts))):
+        Measurement.from_json(row)

@@ -28,13 +28,15 @@ EDGES = 0.2  # of a burst: what the ends may be off by, when there are ten or mo
 def align(
     rows: Sequence[Measurement], trace: PowerTrace, offset_s: float = 0.0
 ) -> list[Measurement]:
-    """These measurements with the joules of a log; `offset_s` is added to the log's clock.
+    """These measurements with the joules of a log; those that cannot have them are left out.
+
+    `offset_s` is added to the log's clock.
 
     Raises:
         DataError: If no row says when its bursts began, or they are too short for the log.
         MeterError: If the log does not cover them.
     """
-    timed = [row for row in rows if row.failed is None and row.bursts.get("at")]
+    timed = [row for row in rows if row.failed is None and _whole(row)]
     if not timed:
         raise DataError("no row says when its bursts began: profile again with this version")
     shortest_s = min(_length_s(row) for row in timed)
@@ -43,7 +45,14 @@ def align(
             f"bursts of {shortest_s:.3g} s are too short for a log of a sample every"
             f" {trace.period_s:.3g} s: profile again with --burst-s {trace.period_s / EDGES:.3g}"
         )
-    return [_aligned(row, trace, offset_s) if row in timed else row for row in rows]
+    return [_aligned(row, trace, offset_s) for row in timed]
+
+
+def _whole(row: Measurement) -> bool:
+    """Whether it says of every burst when it began, and how long it took."""
+    lists = [row.bursts.get(name, []) for name in ("at", "time_s", "drift")]
+    known = all(value is not None for each in lists for value in each)
+    return bool(lists[0]) and known and len({len(each) for each in lists}) == 1
 
 
 def _length_s(row: Measurement) -> float:
@@ -57,7 +66,7 @@ def _aligned(row: Measurement, trace: PowerTrace, offset_s: float) -> Measuremen
         _joules(trace, at - offset_s, steps * time_s) / steps
         for at, time_s in zip(bursts["at"], bursts["time_s"], strict=True)
     ]
-    outlier = set(bursts["outlier"])
+    outlier = set(bursts.get("outlier", []))
     kept = [
         energy_j / factor
         for i, (energy_j, factor) in enumerate(zip(joules, bursts["drift"], strict=True))

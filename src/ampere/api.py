@@ -109,7 +109,7 @@ def profile(
             path, device, model=itself.name, any_device=any_device, effort=effort
         )
         with journal:
-            recorded = _recorded(device)
+            recorded = _recorded(device, itself)
             if recorded and strategy.method == "paper":
                 raise DataError("a recorded device has no variants to choose: use method additive")
             profiler = _make_profiler(itself, strategy, asked_about, effort, recorded)
@@ -256,14 +256,16 @@ def ask(
     optimizer: str | None = None,
     loss: Loss | None = None,
     strategy: Strategy | None = None,
+    max_measurements: int | None = None,
     device: str = "told",
     provenance: Provenance = Provenance.EXTERNAL,
 ) -> list[Network]:
     """What to measure next for a profile, by whoever can; `tell` takes the answers.
 
     The first time it needs a model, and the file is made, with what was asked for in its header;
-    from then on the profile knows. None are left when enough is known. Asking twice without telling
-    gives the same networks.
+    from then on the profile knows. None are left when enough is known, or at the strategy's limit,
+    which `max_measurements` raises for this call. Asking twice without telling gives the same
+    networks.
     """
     if n < 1:
         raise DataError(f"{n} networks are nothing to ask for: use 1 or more")
@@ -292,6 +294,8 @@ def ask(
         try:
             given, how = asks_of["input"], Training(**asks_of["training"])
             strategy = Strategy(**asks_of["strategy"])
+            if max_measurements is not None:
+                strategy = replace(strategy, max_measurements=max_measurements)
         except (KeyError, TypeError) as error:
             raise JournalError(f"{path} line 1: `asks` is damaged ({error!r})") from None
         profiler = _make_profiler(_read(model, given, how)[0], strategy)
@@ -323,10 +327,17 @@ def align(
         pulse_at: When a pulse of load began (`ampere pulse`), in place of an offset.
     """
     header, rows = read_journal(path)
+    if header.provenance in (Provenance.SIMULATED, Provenance.RECORDED):
+        raise DataError(f"{path} is {header.provenance.value}: no log was recorded beside it")
+    if pulse_at is not None and offset_s:
+        raise DataError("give either a pulse or an offset: both set the clock")
     trace = read_trace(str(log), format)
     if pulse_at is not None:
         offset_s = pulse_at - trace.find_pulse(PULSE)
     found = align_rows(rows, trace, offset_s)
+    if len(found) < len(rows):
+        left = tables.plural(len(rows) - len(found), "row")
+        warnings.warn(f"{left} left out: failed, or without the times of its bursts", stacklevel=2)
     identity = {**header.fingerprint.identity, "meter": "log"}
     told = replace(
         header,
@@ -336,7 +347,7 @@ def align(
         reference_energy_j=None,
         idle_w=None,
     )
-    profile = Profile(tuple(replace(row, provenance=Provenance.EXTERNAL) for row in found), told)
+    profile = Profile(tuple(found), told)
     profile.save(output)
     return profile
 
@@ -416,14 +427,19 @@ def _make_profiler(
     return make_prober(itself, strategy, asked_about, effort, recorded)
 
 
-def _recorded(device: Device) -> list[Network]:
-    """The networks that a recorded device has; none where anything can be measured."""
+def _recorded(device: Device, itself: Network) -> list[Network]:
+    """The networks of a model's kinds that a recorded device has; none if any can be measured."""
     if not isinstance(device, RecordedDevice):
         return []
-    return [
+    kinds = {layer.kind.name for layer in itself.layers}
+    found = [
         Network(f"recorded {i}", Workload(row.layers), row.layers)
         for i, row in enumerate(device.networks, 1)
+        if any(layer.kind.name in kinds for layer in row.layers)
     ]
+    if not found:
+        raise DataError(f"no network with a layer of {itself.name} was recorded")
+    return found
 
 
 def _as_network(asked: Variant | Network) -> Network:
@@ -455,12 +471,12 @@ def _without_known(
 ) -> Sequence[Measurement]:
     """Rows that were not told before; without seconds nobody knows, and they are new."""
     there = {json.dumps(row.to_json(), sort_keys=True) for row in known}
-    new = [
-        row
-        for row in rows
-        if not (math.isfinite(row.time_s_per_step) or row.failed)
-        or json.dumps(row.to_json(), sort_keys=True) not in there
-    ]
+    new = []
+    for row in rows:
+        text = json.dumps(row.to_json(), sort_keys=True)
+        if text not in there or not (math.isfinite(row.time_s_per_step) or row.failed):
+            new.append(row)
+        there.add(text)
     if len(new) < len(rows):
         again = tables.plural(len(rows) - len(new), "row")
         warnings.warn(f"{again} left out: in the profile already", stacklevel=3)

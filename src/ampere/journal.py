@@ -341,6 +341,8 @@ def _damaged(path: Path, number: int, error: DataError) -> JournalError:
 
 def _unusable(path: Path, verb: str, error: OSError) -> JournalError:
     if isinstance(error, FileNotFoundError):
+        if not path.absolute().parent.is_dir():
+            return JournalError(f"{path.parent} is no directory: make it first")
         return JournalError(f"{path} does not exist: check the path")
     if isinstance(error, IsADirectoryError):
         return JournalError(f"{path} is a directory: name a file in it")

@@ -125,6 +125,7 @@ class Measurement:
         bursts = row.get("bursts", {})
         if not isinstance(bursts, Mapping):
             raise DataError(f"bursts must be an object of lists, not {bursts!r:.80}")
+        _check_bursts(bursts)
         return cls(
             tuple(_layer(layer) for layer in layers),
             math.nan if energy_j is None else energy_j,
@@ -226,6 +227,20 @@ def _layer(row: Json) -> Layer:
         if not (math.isfinite(value) and value >= 0.0):
             raise DataError(f"layer {layer.name}: {name} must be finite and 0 or more, not {value}")
     return layer
+
+
+def _check_bursts(bursts: Mapping[str, Json]) -> None:
+    """What ampere reads of raw data must be readable; other tools may add what they like."""
+    for name in ("steps", "faults"):
+        if name in bursts:
+            _number(bursts, name)
+    for name in ("at", "energy_j", "time_s", "drift", "energy_drift", "outlier"):
+        values = bursts.get(name, [])
+        if not isinstance(values, list) or not all(
+            value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+            for value in values
+        ):
+            raise DataError(f"bursts: {name} must be a list of numbers, not {values!r:.80}")
 
 
 def _number(row: Mapping[str, Json], name: str, above: float | None = None) -> float | None:

@@ -67,11 +67,11 @@ def run_profiler(
     watch: Watch = unwatched,
 ) -> None:
     """Ask, measure, write down, tell, until the profiler stops, or time or joules are used up."""
-    nominal = reference_of(journal.header, device)
+    nominal = reference_of(journal.header, device, effort)
     start = time.monotonic()
-    done, spent_j = 0, 0.0
+    done, spent_j, device_s = 0, 0.0, 0.0
     while not profiler.should_stop:
-        spent = time.monotonic() - start
+        spent = max(time.monotonic() - start, device_s)  # a simulated device has its own clock
         pace, price = (spent / done, spent_j / done) if done else (2.0, 0.0)
         affordable = (time_limit_s - spent) / pace
         if price:
@@ -90,6 +90,7 @@ def run_profiler(
             profiler.tell(measurement)
             done += 1
             spent_j += measurement.metered_j
+            device_s += measurement.cost_s
     watch(Event("done", done, done, 0.0))
 
 
@@ -137,13 +138,13 @@ def open_journal(
     return journal, notes
 
 
-def reference_of(header: Header, device: Device) -> Reference:
+def reference_of(header: Header, device: Device, effort: Effort | None = None) -> Reference:
     """The scale that a journal was begun with; measurements of later days are divided by it too.
 
     Another device, let in by `any_device`, is measured by a scale of its own.
     """
     if device.fingerprint != header.fingerprint:
-        return calibrate(device)
+        return calibrate(device, effort)
     if not header.reference_time_s or not header.reference_energy_j:
         raise DataError("this profile was not measured here: it has no reference to measure by")
     return Reference(header.idle_w or 0.0, header.reference_time_s, header.reference_energy_j)

@@ -15,13 +15,12 @@ from pathlib import Path
 from ampere.devices.device import Burst, Loaded
 from ampere.devices.fingerprint import Fingerprint
 from ampere.errors import DataError, MeasurementFailed
-from ampere.journal import Header, read_journal
+from ampere.journal import read_journal
 from ampere.layers import Json, Layer, Widths
 from ampere.measurements import Measurement
 from ampere.meters.meter import Provenance, Resolution
-from ampere.workloads import Workload
+from ampere.workloads import IDLE_STEP_S, Workload
 
-IDLE_STEP_S = 0.01
 BURSTS = ("energy_j", "time_s", "energy_drift", "drift")  # as a journal has them, one value a burst
 Key = tuple[str, tuple[tuple[str, Widths, int], ...]]
 
@@ -33,7 +32,6 @@ class RecordedDevice:
         path: A profile, or any journal. Rows without seconds cannot be replayed.
     """
 
-    provenance = Provenance.RECORDED
     resolution = Resolution()
 
     def __init__(self, path: str | Path) -> None:
@@ -49,9 +47,10 @@ class RecordedDevice:
         self._loaded: dict[int, Iterator[tuple[float, float]]] = {}
 
     @property
-    def header(self) -> Header:
-        """What the journal says of the device."""
-        return self._header
+    def provenance(self) -> Provenance:
+        """Recorded, if they were measured once; else what they were."""
+        known = self._header.provenance
+        return Provenance.RECORDED if known.metered == "measured" else known
 
     @property
     def networks(self) -> tuple[Measurement, ...]:

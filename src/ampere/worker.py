@@ -31,10 +31,9 @@ from typing import Any
 from ampere.devices.fingerprint import local_fingerprint
 from ampere.errors import AmpereError, DeviceError, MeterFault
 from ampere.meters import Meter, choose_meter, energy_between, open_meter
-from ampere.meters.calibration import calibrated_settings
-from ampere.workloads import Settings, Workload
+from ampere.meters.calibration import calibrated
+from ampere.workloads import IDLE_STEP_S, Settings, Workload
 
-IDLE_STEP_S = 0.01
 WAIT_S = 60.0  # for another worker on this device to end
 
 
@@ -69,7 +68,7 @@ class Worker:
         if meter is None:
             return answer
         name = choose_meter(meter["name"], self.settings.accelerator)
-        chosen = meter["settings"] or calibrated_settings(name)
+        chosen = calibrated(name, meter["settings"])
         self.meter = open_meter(name, **chosen)
         with contextlib.suppress(MeterFault):  # any other error is better known now than later
             self.meter.read()

@@ -8,6 +8,7 @@ from ampere.errors import DeviceError
 from ampere.layers import Json, Layer, LayerKind, Role, Structure, Widths
 
 ACCELERATORS = ("cpu", "cuda", "mps")
+IDLE_STEP_S = 0.01  # what a step of doing nothing takes
 
 
 @dataclass(frozen=True)

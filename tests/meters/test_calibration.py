@@ -26,7 +26,7 @@ from ampere.meters import Meter, Provenance, Reading, Resolution, calibration
 from ampere.meters.calibration import (
     Calibration,
     Load,
-    calibrated_settings,
+    calibrated,
     fit_watts,
     run_loads,
     store,
@@ -208,11 +208,11 @@ def test_no_process_is_left_whatever_happens(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_what_is_stored_is_found_again() -> None:
     assert stored() is None
-    assert calibrated_settings("cpu") == {}
+    assert calibrated("cpu", {}) == {}
     assert store(FITTED) == kept()
     assert stored() == FITTED
-    assert calibrated_settings("cpu") == {"idle_w": 1.5, "active_w": 3.25}
-    assert calibrated_settings("rapl") == {}
+    assert calibrated("cpu", {}) == {"idle_w": 1.5, "active_w": 3.25}
+    assert calibrated("rapl", {}) == {}
     other = Calibration(2.0, 1.0, None, "watts that were typed in", WHEN)
     store(other)
     assert stored() == other
@@ -407,7 +407,8 @@ def test_watts_that_are_said_come_first() -> None:
     assert opened({}) == {}
     store(FITTED)
     assert opened({}) == FITTED.settings
-    assert opened({"idle_w": 4.0}) == {"idle_w": 4.0}
+    assert opened({"idle_w": 4.0}) == {**FITTED.settings, "idle_w": 4.0}
+    assert opened({"idle_w": 4.0, "active_w": 2.0}) == {"idle_w": 4.0, "active_w": 2.0}
 
 
 def test_a_damaged_calibration_is_said_when_the_model_is_to_be_used() -> None:
@@ -415,4 +416,4 @@ def test_a_damaged_calibration_is_said_when_the_model_is_to_be_used() -> None:
     kept().write_text("{}")
     with pytest.raises(MeterError, match="is damaged"):
         opened({})
-    assert opened({"idle_w": 4.0}) == {"idle_w": 4.0}
+    assert opened({"idle_w": 4.0, "active_w": 2.0}) == {"idle_w": 4.0, "active_w": 2.0}

@@ -236,3 +236,26 @@ def test_listing_meters_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert run.stdout.split() == []
+
+
+def test_texts_that_look_like_numbers_stay_texts_where_the_driver_wants_them() -> None:
+    assert parse_meter("android:serial=0012345678,period_s=5") == (
+        "android",
+        {"serial": "0012345678", "period_s": 5.0},
+    )
+    assert parse_meter("log:path=123,wait_s=9")[1] == {"path": "123", "wait_s": 9.0}
+    assert parse_meter("nvml:gpu=1")[1] == {"gpu": 1.0}
+    assert parse_meter("nvml:gpu=all")[1] == {"gpu": "all"}
+
+
+def test_counters_of_other_packages_come_before_their_sensors(register: Register) -> None:
+    register("a_sensor", provenance="sensor")
+    register("b_counter", provenance="counter")
+    assert choose_meter("auto") == "b_counter"
+
+
+def test_nothing_is_taken_for_an_accelerator_whose_joules_nobody_tells() -> None:
+    with pytest.raises(MeterError, match="no meter here holds the joules of cuda"):
+        choose_meter("auto", "cuda")
+    assert not any(listed.default for listed in describe_meters("cuda"))
+    assert choose_meter("cpu", "cuda") == "cpu"  # named, it is taken

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ampere.cli.options import Method, ProfilePath, Training
+from ampere.cli.options import ProfilePath, Training
 from ampere.cli.shell import json_text, say
 from ampere.errors import DataError
 
@@ -33,9 +35,12 @@ def ask(
     ] = None,
     measurements: Annotated[
         int | None,
-        typer.Option(metavar="N", help="The first time: at most so many in all. Default: 40."),
+        typer.Option(metavar="N", help="At most so many in all. Default: 40, or as at first."),
     ] = None,
-    method: Method = "additive",
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The first time: additive or paper. Default: additive."),
+    ] = None,
 ) -> str:
     """Say what to measure next on a device that ampere cannot reach.
 
@@ -48,19 +53,21 @@ def ask(
     from ampere.strategies import Strategy
 
     begun = path.exists()
-    if begun and any(each is not None for each in (label, provenance, measurements)):
+    if begun and any(each is not None for each in (label, provenance, method)):
         raise DataError(f"{path} knows its device and how to go on: ask without them")
+    limit = 40 if measurements is None else measurements
     networks = api.ask(
         path,
         n,
         model,
         **training.given(),
-        strategy=None if begun else Strategy(method, 40 if measurements is None else measurements),
+        strategy=None if begun else Strategy(method or "additive", limit),
+        max_measurements=measurements,
         device=label or "told",
         provenance=read_provenance(provenance or "external"),
     )
     if not networks:
-        say(f"enough is known: {path} needs no more measurements")
+        say(_why_none(path, measurements))
     return "\n".join(
         json_text(
             {
@@ -71,3 +78,15 @@ def ask(
         )
         for network in networks
     )
+
+
+def _why_none(path: Path, limit: int | None) -> str:
+    """Enough is known, or the limit is reached: which of both?"""
+    from ampere.fitting import usable
+    from ampere.journal import read_journal
+
+    header, rows = read_journal(path)
+    most = limit or (header.asks or {}).get("strategy", {}).get("max_measurements", math.inf)
+    if len(usable(rows)) < most:
+        return f"enough is known: {path} needs no more measurements"
+    return f"{path} has its {most} measurements: --measurements {2 * most} asks for more"

@@ -10,6 +10,8 @@ import typer
 from ampere.cli.options import AsJson
 from ampere.cli.shell import json_text, say
 
+MOST_W = 100_000.0  # of any machine that somebody trains on
+
 
 def calibrate(
     meter: Annotated[
@@ -49,10 +51,12 @@ def _typed(texts: list[str]) -> dict[int, float]:
     found = {}
     for text in texts:
         cores, _, power_w = text.partition("=")
+        if cores.strip().isdigit() and int(cores) in found:
+            raise typer.BadParameter(f"{cores} cores are given twice; keep one")
         try:
             found[int(cores)] = float(power_w)
         except ValueError:
             raise typer.BadParameter(f"{text!r} is not like 0=2.7: cores, then watts") from None
-        if int(cores) < 0 or not 0 < float(power_w) < float("inf"):
+        if int(cores) < 0 or not 0 < float(power_w) < MOST_W:
             raise typer.BadParameter(f"{text!r}: cores from 0 on, watts above 0")
     return found

@@ -40,7 +40,7 @@ def meters(
     if accelerator not in ACCELERATORS:
         raise typer.BadParameter(f"{accelerator!r} is not one of {', '.join(ACCELERATORS)}")
     found = describe_meters(accelerator)
-    (default,) = (meter.name for meter in found if meter.default)
+    default = next((meter.name for meter in found if meter.default), None)
     looks = _look([meter.name for meter in found if meter.available and meter.name not in SILENT])
     calibration, watts = _calibration()
     if as_json:
@@ -56,11 +56,16 @@ def meters(
     rows = [_row(meter, looks.get(meter.name, {})) for meter in found]
     heads = ("meter", "joules", "usable", "now", "tells", "")
     facts = [
-        ("auto", f"takes {default}"),
+        ("auto", f"takes {default or f'none: nothing here holds the joules of {accelerator}'}"),
         ("cpu", watts),
         ("more", "docs/meters.md has what each reads, and its settings"),
     ]
     return tables.Page("Meters of this machine", heads, rows, "<<<><<", None, facts).text()
+
+
+def _briefly(text: Json) -> str:
+    """Without the advice that the table itself gives."""
+    return str(text).removesuffix("; choose another meter")
 
 
 def _row(meter: MeterStatus, look: Mapping[str, Json]) -> tuple[str, ...]:
@@ -70,7 +75,7 @@ def _row(meter: MeterStatus, look: Mapping[str, Json]) -> tuple[str, ...]:
         "yes" if meter.available and "failed" not in look else "no",
         tables.watts(look["power_w"]) if "power_w" in look else "",
         str(look.get("tells", "")),
-        str(look.get("failed") or look.get("doubt") or meter.obstacle or meter.summary),
+        _briefly(look.get("failed") or look.get("doubt") or meter.obstacle or meter.summary),
     )
 
 
@@ -88,7 +93,7 @@ def _calibration() -> tuple[Json, str]:
 def _look(names: list[str]) -> dict[str, dict[str, Json]]:
     """What these meters show over two seconds, all at once."""
     from ampere.meters import open_meter
-    from ampere.meters.calibration import calibrated_settings
+    from ampere.meters.calibration import calibrated
 
     looks: dict[str, dict[str, Json]] = {name: {} for name in names}
     opened: dict[str, Meter] = {}
@@ -96,7 +101,7 @@ def _look(names: list[str]) -> dict[str, dict[str, Json]]:
     try:
         for name, look in looks.items():
             with _noted(look):
-                opened[name] = open_meter(name, **calibrated_settings(name))
+                opened[name] = open_meter(name, **calibrated(name, {}))
                 before[name] = opened[name].read()
         time.sleep(LOOK_S)
         for name, first in before.items():

@@ -24,6 +24,13 @@ def above_zero(value: float | None) -> float | None:
     return value
 
 
+def _share(value: float | None) -> float | None:
+    """Refuse what is no share."""
+    if value is not None and not 0 < value < 1:
+        raise typer.BadParameter(f"{value:g} is no share between 0 and 1, such as 0.05")
+    return value
+
+
 def _known_method(name: str) -> str:
     from ampere.profiles import METHODS
 
@@ -139,7 +146,7 @@ class Care:
         typer.Option(
             metavar="SHARE",
             help="How well each measurement shall repeat. Default: 0.015; coarse meters need more.",
-            callback=above_zero,
+            callback=_share,
         ),
     ] = None
 

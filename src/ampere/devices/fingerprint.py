@@ -83,6 +83,7 @@ def local_fingerprint(
     settings: Mapping[str, str],
     proc: Path = Path("/proc"),
     sysfs: Path = Path("/sys"),
+    var: Path = Path("/var"),
 ) -> Fingerprint:
     """Describe this machine; `settings` (threads, framework, ...) are part of its identity."""
     identity = {
@@ -91,7 +92,7 @@ def local_fingerprint(
         "cores": str(_usable_cores()),
         "memory": _memory(proc),
         "system": platform.system() or UNKNOWN,
-        "power_mode": _power_mode(sysfs) or UNKNOWN,
+        "power_mode": _power_mode(sysfs, var) or UNKNOWN,
         **{key: str(value) for key, value in settings.items()},
     }
     conditions = {
@@ -129,10 +130,12 @@ def _memory(proc: Path) -> str:
     return f"{math.ceil(kib / 2**20)} GiB"
 
 
-def _power_mode(sysfs: Path) -> str:
+def _power_mode(sysfs: Path, var: Path) -> str:
+    """Governors, the platform's profile, and on a Jetson the mode that nvpmodel has set."""
     governors = _texts(sysfs, "devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")
     profile = _text(sysfs / "firmware/acpi/platform_profile")
-    return ", ".join([*sorted(set(governors)), *([profile] if profile else [])])
+    jetson = " ".join(_text(var / "lib/nvpmodel/status").split())  # pmode:0002 fmode:quiet
+    return ", ".join([*sorted(set(governors)), *filter(None, (profile, jetson))])
 
 
 def _clock_mhz(proc: Path, sysfs: Path) -> str:

@@ -27,9 +27,7 @@ from ampere.devices.physics import STAGES, Hardware, Pace, held_bytes, load_hard
 from ampere.errors import DeviceError, MeasurementFailed
 from ampere.layers import Features, Json, Layer, LayerKind, Role, Widths, structure_of
 from ampere.meters.meter import Provenance, Reading, Resolution, energy_between
-from ampere.workloads import Workload
-
-IDLE_STEP_S = 0.01
+from ampere.workloads import IDLE_STEP_S, Workload
 
 # The network that other devices run as their reference: a convolution, ReLU and a linear layer.
 REFERENCE_LAYERS = (

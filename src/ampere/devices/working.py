@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import queue
 import signal
@@ -49,6 +50,7 @@ START_S = 120.0  # importing a framework from a cold disk
 RECONNECT_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)  # pauses before each try
 END_S = 5.0  # between a worker's last word and its end
 
+LOG = logging.getLogger("ampere")
 T = TypeVar("T")
 WorkerT = TypeVar("WorkerT", bound="WorkerDevice")
 
@@ -228,9 +230,10 @@ class WorkerDevice(ABC):
         for pause_s in RECONNECT_S:
             try:
                 return action()
-            except ConnectionLost:
+            except ConnectionLost as error:
                 if self._opened is None:  # it never held
                     raise
+                LOG.warning("%s: trying again in %.0f s", error, pause_s)
                 time.sleep(pause_s)
         try:
             return action()

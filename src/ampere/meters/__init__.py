@@ -9,6 +9,7 @@ package registers in the same way as ampere's own:
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -80,7 +81,10 @@ def meter_classes() -> dict[str, type[Meter]]:
 
 def describe_meters(accelerator: str = "cpu") -> list[MeterStatus]:
     """Every registered meter, whether it can be used here, and which one `auto` takes."""
-    default = _best(accelerator)
+    try:
+        default = _best(accelerator)
+    except MeterError:
+        default = ""
     return [_describe(name, default=name == default) for name in _registered()]
 
 
@@ -125,13 +129,22 @@ def parse_meter(text: str) -> tuple[str, dict[str, float | str]]:
             raise MeterError(f"meter {text!r}: write it as name:setting=value,setting=value")
         if key in settings:
             raise MeterError(f"meter {text!r}: {key} is given twice; keep one")
-        try:
-            settings[key] = float(value)
-        except ValueError:
-            settings[key] = value
+        settings[key] = _typed(name, key, value)
     if not name:
         raise MeterError(f"meter {text!r} has no name; {_known()}")
     return name, settings
+
+
+def _typed(name: str, key: str, value: str) -> float | str:
+    """A setting as a number, unless the driver takes it as a text first: serials have digits."""
+    wanted = ""
+    with contextlib.suppress(MeterError):
+        parameter = inspect.signature(_load(name)).parameters.get(key)
+        wanted = str(parameter.annotation) if parameter else ""
+    try:
+        return value if wanted.startswith("str") else float(value)
+    except ValueError:
+        return value
 
 
 def _registered() -> dict[str, EntryPoint]:
@@ -189,6 +202,8 @@ def _describe(name: str, *, default: bool) -> MeterStatus:
 
 def _best(accelerator: str) -> str:
     """What `auto` takes: the first rung of hardware that can be used, else the model."""
+    own = {name: rung for rung, name in enumerate(_OWN)}
+    usable = []
     for name in _registered():
         try:
             driver = _load(name)
@@ -197,5 +212,13 @@ def _best(accelerator: str) -> str:
         hardware = driver.provenance in (Provenance.COUNTER, Provenance.SENSOR)
         fits = accelerator in driver.accelerators and not driver.outside
         if hardware and fits and _obstacle(driver) is None:
-            return name
-    return "cpu"
+            sensor = (
+                driver.provenance is Provenance.SENSOR
+            )  # of other packages, counters come first
+            usable.append((own.get(name, len(own)), sensor, name))
+    if not usable and accelerator not in _load("cpu").accelerators:
+        raise MeterError(
+            f"no meter here holds the joules of {accelerator}: `ampere meters --accelerator"
+            f" {accelerator}` says what the others need"
+        )
+    return min(usable)[-1] if usable else "cpu"

@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ def fit_watts(loads: Sequence[Load], against: str, when: str) -> Calibration:
     if active_w <= 0 or idle_w < 0:
         raise MeterError(
             f"these loads make no sense of the model ({idle_w:.3g} W idle, {active_w:.3g} W a busy"
-            " core): a busy core must take more than an idle one; measure again on a quiet machine"
+            " core): neither may be below 0; measure again on a quiet machine"
         )
     errors = [(idle_w + active_w * b) / p - 1 for b, p in zip(busy, powers)]
     error = math.sqrt(sum(e * e for e in errors) / (len(errors) - 2)) if len(errors) > 2 else None
@@ -134,10 +134,10 @@ def stored() -> Calibration | None:
         raise MeterError(f"{path} is damaged ({error}): delete it, or calibrate again") from None
 
 
-def calibrated_settings(name: str) -> dict[str, float]:
-    """Settings that a meter was calibrated to here; none if it never was."""
-    found = stored() if name == "cpu" else None
-    return {} if found is None else found.settings
+def calibrated(name: str, given: Mapping[str, float | str]) -> dict[str, float | str]:
+    """Settings of a meter: those given, and what it was calibrated to here for the rest."""
+    found = stored() if name == "cpu" and len(given) < 2 else None
+    return {**(found.settings if found else {}), **given}
 
 
 def _run_load(meter: Meter, busy: int, seconds: float) -> Load:

@@ -69,7 +69,7 @@ class LogMeter(Meter):
             raise MeterError(f"meter log: align={align} is unknown; choose time or pulse")
         if not (math.isfinite(offset_s) and 0 < wait_s < math.inf):
             raise MeterError(f"meter log: offset_s={offset_s}, wait_s={wait_s} must be seconds")
-        self._path, self._wait_s = path, wait_s
+        self._path, self._wait_s, self._offset_s = path, wait_s, offset_s
         self._reader = TraceReader(path, format)
         self._clock: Callable[[], float] = time.time if align == "time" else time.perf_counter
         self._shift_s = (0.0 if align == "time" else self._find_pulse()) - offset_s
@@ -104,7 +104,7 @@ class LogMeter(Meter):
         if ahead_s > AHEAD_S:
             raise MeterError(
                 f"{self._path} is {ahead_s:.3g} s ahead of this machine's time; set the clocks, or "
-                f"give offset_s={-ahead_s:.3g}"
+                f"give offset_s={self._offset_s - ahead_s:.3g}"
             )
         return trace
 

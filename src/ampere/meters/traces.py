@@ -151,7 +151,22 @@ class PowerTrace:
         rivals = scores[: max(best - _CELLS, 0)] + scores[best + _CELLS :]
         if max(rivals, default=0.0) > _RIVAL * scores[best]:
             raise MeterError("the pulse seems to be in the log twice; leave the machine alone")
-        return start_s + best * cell_s
+        return self._refined(pattern, start_s + best * cell_s, cell_s)
+
+    def _refined(self, pattern: Sequence[float], near_s: float, cell_s: float) -> float:
+        """The moment near this one at which busy and idle parts differ most."""
+        edges = list(accumulate(pattern, initial=0.0))
+
+        def contrast(begin_s: float) -> float:
+            powers = [
+                (self.total_j(begin_s + end) - self.total_j(begin_s + start)) / (end - start)
+                for start, end in zip(edges, edges[1:])
+            ]
+            return statistics.mean(powers[::2]) - statistics.mean(powers[1::2])
+
+        first_s, last_s = max(near_s - cell_s, self.start_s), self.end_s - edges[-1]
+        tries = [first_s + i * cell_s / 50 for i in range(101)]
+        return max((each for each in tries if each <= last_s), key=contrast, default=near_s)
 
 
 def _fits(
