@@ -670,3 +670,13 @@ def test_a_row_that_nobody_expects_is_judged_by_a_fit_of_all(fit: AdditiveFit) -
     told = profile.tell(wrong)
     assert [rejection.row for rejection in told.rejected] == [wrong]
     assert told.estimate(OTHERS[0]).energy_j == pytest.approx(before, rel=0.02)
+
+
+def test_seconds_of_other_operations_tell_nothing() -> None:
+    untimed = [replace(row, time_s_per_step=math.nan) for row in ROWS]
+    foreign = pool(32)
+    told = fit_additive([*untimed, measured([foreign])])
+    said = told.predict(OTHERS[0])
+    assert math.isnan(said.total.time_s)
+    assert said.total.energy_j == pytest.approx(joules(OTHERS[0]), rel=0.2)
+    assert math.isfinite(told.predict([foreign]).total.time_s)

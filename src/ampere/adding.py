@@ -62,7 +62,7 @@ class AdditiveFit:
         encoded = self.encoder.encode(found)
         joules, joules_std = self._spread(self.energy, encoded, counts, context)
         seconds = seconds_std = np.full(len(networks), math.nan)
-        if self.time is not None:
+        if self.time is not None and self._is_timed(covered):
             seconds, seconds_std = self._spread(self.time, encoded, counts, context)
         costs = [
             Cost(*map(float, numbers))
@@ -113,6 +113,18 @@ class AdditiveFit:
             time=time,
             bounds=_bounds([*self.layers, *row.layers]),
         )
+
+    def _is_timed(self, layers: Sequence[Layer]) -> bool:
+        """Whether seconds of any of their operations are known; foreign ones tell nothing."""
+        return any(self.encoder.operation(layer) in self._timed_operations for layer in layers)
+
+    @cached_property
+    def _timed_operations(self) -> frozenset[str]:
+        if self.time is None:
+            return frozenset()
+        seen = np.flatnonzero(self.time.rows.counts.any(0))
+        timed = [self.layers[i] for i in seen if self.layers[i] != STEP]
+        return frozenset(map(self.encoder.operation, timed))
 
     def is_extrapolated(self, layer: Layer) -> bool:
         """Whether the layer's widths lie outside those of its kind that were measured."""

@@ -10,6 +10,7 @@ import typer
 from ampere.cli.options import AsJson
 from ampere.cli.shell import json_text, say
 
+POOR = 0.2  # relative error of a fit that is worth a warning
 MOST_W = 100_000.0  # of any machine that somebody trains on
 
 
@@ -42,6 +43,10 @@ def calibrate(
         name, settings = parse_meter(meter)
         with closing(open_meter(name, **settings)) as better:
             found = api.calibrate(better, watch=say)
+    if found.error is not None and found.error > POOR:
+        say(
+            f"warning: the model is off by {found.error:.0%}: was the machine doing something else?"
+        )
     if as_json:
         return json_text(vars(found))
     return f"the meter cpu now takes {found}; its joules stay modelled"

@@ -25,6 +25,11 @@ class ReplayMeter(Meter):
         self._trace = read_trace(path)  # the whole log is checked before any of it is used
         self._next = 0
 
+    @classmethod
+    def obstacle(cls) -> str | None:
+        """It cannot know by itself where the log is."""
+        return "give it the log's path: --meter replay:path=log.csv"
+
     def read(self) -> Reading:
         """The next sample of the log."""
         times_s, index = self._trace.times_s, self._next
