@@ -320,15 +320,23 @@ def test_ask_run_tell_until_enough_is_known() -> None:
         asked = run("ask", "--profile", "p", "-n", 4)
         assert asked.exit_code == 0, asked.stderr
         todo = asked.stdout
-    assert asked.stderr == "p has its 6 measurements: --measurements 12 asks for more\n"
-    more = run("ask", "--profile", "p", "--measurements", 12)
-    assert more.exit_code == 0
-    assert 1 <= len(more.stdout.splitlines()) <= 6
-    assert len(set(names)) == len(names) == 6
+    # How soon enough is known depends on what a real machine measured.
+    assert asked.stderr.startswith(("p has its 6 measurements", "enough is known"))
+    assert 5 <= len(set(names)) == len(names) <= 6
     estimate = run("estimate", "net.py:Net(width=12)", "--profile", "p")
     assert estimate.exit_code == 0, estimate.stderr
     assert "modelled" in estimate.stdout
     assert "my phone" in estimate.stdout
+
+
+def test_a_limit_is_told_and_can_be_raised() -> None:
+    run("ask", "net.py:Net", "--profile", "p", "--measurements", 4, "--provenance", "simulated")
+    ampere.tell("p", answers(ampere.ask("p", 4)))
+    asked = run("ask", "--profile", "p")
+    assert (asked.exit_code, asked.stdout) == (0, "")
+    assert asked.stderr == "p has its 4 measurements: --measurements 8 asks for more\n"
+    more = run("ask", "--profile", "p", "--measurements", 8)
+    assert 1 <= len(more.stdout.splitlines()) <= 4
 
 
 def test_the_runner_trains_more_than_chains_and_tells_what_it_does_not() -> None:
