@@ -17,17 +17,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.4.0"
 
 if TYPE_CHECKING:
-    from ampere.api import (
-        after_steps,
-        align,
-        ask,
-        calibrate,
-        check,
-        evaluate,
-        measure,
-        profile,
-        tell,
-    )
+    from ampere.api import after_steps, align, calibrate, check, evaluate, measure, profile
+    from ampere.asking import ask, tell
     from ampere.checking import Check
     from ampere.devices.device import Device
     from ampere.devices.local import LocalDevice
@@ -71,7 +62,7 @@ _HOMES = {
     "Widths": "ampere.layers",
     "after_steps": "ampere.api",
     "align": "ampere.api",
-    "ask": "ampere.api",
+    "ask": "ampere.asking",
     "calibrate": "ampere.api",
     "check": "ampere.api",
     "evaluate": "ampere.api",
@@ -81,7 +72,7 @@ _HOMES = {
     "profile": "ampere.api",
     "read_layers": "ampere.frameworks.torch:read",
     "read_rows": "ampere.measurements",
-    "tell": "ampere.api",
+    "tell": "ampere.asking",
 }
 
 __all__ = [

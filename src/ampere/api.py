@@ -5,8 +5,6 @@
     evaluate(model)  compare estimates with metered models     -> Evaluation
     check()          is this machine quiet, is energy additive -> Check
     after_steps()    sharpen a profile by a few steps          -> Profile
-    ask(profile)     what to measure elsewhere                 -> networks
-    tell(profile)    add measurements from elsewhere           -> Profile
     align(profile)   joules out of a lab meter's log           -> Profile
     calibrate(meter) fit the model of the meter `cpu`          -> Calibration
 
@@ -15,8 +13,6 @@ Each runs on this machine unless it is given another device: `open_device("ssh:p
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,15 +26,13 @@ from ampere.aligning import align as align_rows
 from ampere.checking import Check
 from ampere.checking import check as check_device
 from ampere.devices.device import Device
-from ampere.devices.fingerprint import Fingerprint, refuse_to_mix
+from ampere.devices.fingerprint import refuse_to_mix
 from ampere.devices.local import LocalDevice
-from ampere.errors import DataError, FingerprintError, JournalError, MeasurementFailed, MeterError
+from ampere.errors import DataError, MeasurementFailed, MeterError
 from ampere.evaluating import Evaluation
 from ampere.evaluating import evaluate as evaluate_device
-from ampere.families import Network, original
-from ampere.isolating import Isolator
-from ampere.journal import Header, Journal, read_journal
-from ampere.layers import Layer
+from ampere.families import Network, input_text, present_loss, read_network
+from ampere.journal import read_journal
 from ampere.measurements import Measurement, utc_now
 from ampere.measuring import Effort, Watch, unwatched
 from ampere.measuring import calibrate as calibrate_device
@@ -47,12 +41,10 @@ from ampere.meters import Meter, Provenance
 from ampere.meters.calibration import Calibration, Load, fit_watts, run_loads, store
 from ampere.meters.log import PULSE
 from ampere.meters.traces import read_trace
-from ampere.probing import make_prober
 from ampere.profiles import NOISY, Profile, Training
-from ampere.profiling import Profiler, open_journal, reference_of, resume, run_profiler
+from ampere.profiling import make_profiler, open_journal, reference_of, resume, run_profiler
 from ampere.replaying import RecordedDevice
 from ampere.strategies import Strategy
-from ampere.variants import Variant
 from ampere.workloads import ModelSpec, Workload
 
 if TYPE_CHECKING:
@@ -100,7 +92,7 @@ def profile(
     strategy = strategy or Strategy()
     known = Profile.load(path).training_settings() if Path(path).exists() else Training()
     training = known.but(batch_size, optimizer, loss)
-    itself, asked_about = _read(model, input, training, candidates)
+    itself, asked_about = read_network(model, input, training, candidates)
     with _device_or_local(device) as device:
         if not device.provenance.immediate:
             # The paper's surrogate: joules come too late to guide, seconds do not.
@@ -112,7 +104,7 @@ def profile(
             recorded = _recorded(device, itself)
             if recorded and strategy.method == "paper":
                 raise DataError("a recorded device has no variants to choose: use method additive")
-            profiler = _make_profiler(itself, strategy, asked_about, effort, recorded)
+            profiler = make_profiler(itself, strategy, asked_about, effort, recorded)
             resume(profiler, journal.measurements)
             run_profiler(
                 profiler,
@@ -140,7 +132,7 @@ def measure(
     effort: Effort | None = None,
 ) -> Measurement:
     """Meter the training step of a model itself."""
-    itself, _ = _read(model, input, Training(batch_size, optimizer, _present(loss)))
+    itself, _ = read_network(model, input, Training(batch_size, optimizer, present_loss(loss)))
     with _device_or_local(device) as device:
         nominal = calibrate_device(device, effort)
         work = [(itself.workload, itself.layers)]
@@ -177,7 +169,7 @@ def after_steps(
     if profile.method == "paper":
         raise DataError("the paper's method cannot learn from whole models: use method additive")
     training = profile.training_settings().but(batch_size, optimizer, loss)
-    itself, _ = _read(model, input, training)
+    itself, _ = read_network(model, input, training)
     rounds = min(steps, 5)
     few = Effort(warmup_s=0.0, min_rounds=rounds, max_rounds=rounds, steps=-(-steps // rounds))
     with _device_or_local(device) as device:
@@ -215,8 +207,8 @@ def evaluate(
 ) -> Evaluation:
     """Meter unseen members of a model's family and compare every method with them."""
     training = Profile.load(path).training_settings().but(batch_size, optimizer, loss)
-    loss = _present(training.loss)
-    spec = ModelSpec(model, _text(input), training.batch_size, training.optimizer, loss)
+    loss = present_loss(training.loss)
+    spec = ModelSpec(model, input_text(input), training.batch_size, training.optimizer, loss)
     with _device_or_local(device) as device:
         journal, notes = open_journal(path, device, any_device=any_device)
         for note in notes:
@@ -244,67 +236,6 @@ def check(
     ends, stacked, other = check_layers()
     with _device_or_local(device) as device:
         return check_device(device, ends, stacked, other, effort=effort, watch=watch)
-
-
-def ask(
-    path: str | Path,
-    n: int = 8,
-    model: str | None = None,
-    input: Input | None = None,
-    *,
-    batch_size: int | None = None,
-    optimizer: str | None = None,
-    loss: Loss | None = None,
-    strategy: Strategy | None = None,
-    max_measurements: int | None = None,
-    device: str = "told",
-    provenance: Provenance = Provenance.EXTERNAL,
-) -> list[Network]:
-    """What to measure next for a profile, by whoever can; `tell` takes the answers.
-
-    The first time it needs a model, and the file is made, with what was asked for in its header;
-    from then on the profile knows. None are left when enough is known, or at the strategy's limit,
-    which `max_measurements` raises for this call. Asking twice without telling gives the same
-    networks.
-    """
-    if n < 1:
-        raise DataError(f"{n} networks are nothing to ask for: use 1 or more")
-    if not Path(path).exists():
-        if model is None:
-            raise DataError(f"{path} is not there yet: which model shall it be for?")
-        training = Training().but(batch_size, optimizer, loss)
-        training = replace(training, loss=_present(training.loss))
-        asks = {
-            "input": _text(input),
-            "training": vars(training),
-            "strategy": vars(strategy or Strategy()),
-        }
-        header = Header(
-            Fingerprint({"device": device}), {"name": "told"}, provenance, model=model, asks=asks
-        )
-        _read(model, input, training)  # before there is a file: can it be read at all?
-    elif any(each is not None for each in (model, input, batch_size, optimizer, loss, strategy)):
-        raise DataError(f"{path} knows its model and how to go on: ask without them")
-    else:
-        header, _ = read_journal(path)
-    with Journal.open(path, header) as journal:
-        asks_of, model = journal.header.asks, journal.header.model
-        if asks_of is None or model is None:
-            raise DataError(f"{path} was not begun by `ampere ask`: it cannot be asked")
-        try:
-            given, how = asks_of["input"], Training(**asks_of["training"])
-            strategy = Strategy(**asks_of["strategy"])
-            if max_measurements is not None:
-                strategy = replace(strategy, max_measurements=max_measurements)
-        except (KeyError, TypeError) as error:
-            raise JournalError(f"{path} line 1: `asks` is damaged ({error!r})") from None
-        profiler = _make_profiler(_read(model, given, how)[0], strategy)
-        resume(profiler, journal.measurements)
-    while not profiler.should_stop:
-        if networks := profiler.ask(n):
-            return [_as_network(network) for network in networks]
-        profiler.end_phase()
-    return []
 
 
 def align(
@@ -379,54 +310,6 @@ def calibrate(
     return found
 
 
-def tell(
-    path: str | Path, measurements: Sequence[Measurement], *, any_device: bool = False
-) -> Profile:
-    """Add measurements that were made elsewhere to a profile; it is created if it is not there.
-
-    Rows that name another device than the profile are refused, as are rows of other provenance;
-    rows that are in the profile already, seconds and all to the last digit, are left out.
-    """
-    if not measurements:
-        raise DataError("there is no row to tell")
-    first = measurements[0]
-    identity = {"device": first.device or "told"}
-    header = Header(Fingerprint(identity), {"name": "told"}, first.provenance)
-    with Journal.open(path, header) as journal:
-        if not any_device:
-            _refuse_strangers(journal, measurements)
-        for row in _without_known(measurements, journal.measurements):
-            journal.append(row)
-        method = (journal.header.asks or {}).get("strategy", {}).get("method", "additive")
-        return Profile(tuple(journal.measurements), journal.header, method)
-
-
-def _read(
-    model: Model, input: Input | None, training: Training, candidates: Sequence[Model] = ()
-) -> tuple[Network, list[tuple[Layer, ...]]]:
-    """A model that can be measured, and the layers of those that will be asked about."""
-    from ampere.frameworks.torch import read
-
-    training = replace(training, loss=_present(training.loss))
-    layers = read(model, input, **vars(training))
-    itself = original(model, layers, _text(input), training)
-    return itself, [read(candidate, input, **vars(training)) for candidate in candidates]
-
-
-def _make_profiler(
-    itself: Network,
-    strategy: Strategy,
-    asked_about: Sequence[Sequence[Layer]] = (),
-    effort: Effort | None = None,
-    recorded: Sequence[Network] = (),
-) -> Profiler:
-    from ampere.frameworks.torch import plan_variants
-
-    if strategy.method == "paper":
-        return Isolator(plan_variants(itself.layers), strategy)
-    return make_prober(itself, strategy, asked_about, effort, recorded)
-
-
 def _recorded(device: Device, itself: Network) -> list[Network]:
     """The networks of a model's kinds that a recorded device has; none if any can be measured."""
     if not isinstance(device, RecordedDevice):
@@ -442,73 +325,12 @@ def _recorded(device: Device, itself: Network) -> list[Network]:
     return found
 
 
-def _as_network(asked: Variant | Network) -> Network:
-    """A network with the features of its layers, for whoever measures it."""
-    from ampere.frameworks.torch.counting import with_features
-
-    layers = tuple(with_features(layer) for layer in asked.layers)
-    return Network(str(asked), Workload(layers), layers)
-
-
-def _present(loss: Loss) -> str:
-    """The name of a loss that is really there: better known now than after minutes of metering."""
-    from ampere.frameworks.torch import find_loss, loss_name
-
-    name = loss_name(loss)
-    find_loss(name)
-    return name
-
-
-def _text(input: Input | None) -> str | None:
-    """An input as it stands in a `ModelSpec`."""
-    from ampere.frameworks.torch import as_inputs
-
-    return None if input is None else str(as_inputs(input))
-
-
-def _without_known(
-    rows: Sequence[Measurement], known: Sequence[Measurement]
-) -> Sequence[Measurement]:
-    """Rows that were not told before; without seconds nobody knows, and they are new."""
-    there = {json.dumps(row.to_json(), sort_keys=True) for row in known}
-    new = []
-    for row in rows:
-        text = json.dumps(row.to_json(), sort_keys=True)
-        if text not in there or not (math.isfinite(row.time_s_per_step) or row.failed):
-            new.append(row)
-        there.add(text)
-    if len(new) < len(rows):
-        again = tables.plural(len(rows) - len(new), "row")
-        warnings.warn(f"{again} left out: in the profile already", stacklevel=3)
-    return new
-
-
-def _refuse_strangers(journal: Journal, measurements: Sequence[Measurement]) -> None:
-    ours = journal.header.fingerprint
-    known = {ours.id, ours.identity.get("device", ours.id), ""}
-    known |= {row.device for row in journal.measurements}
-    for i, row in enumerate(measurements, start=1):
-        if row.device not in known:
-            names = ", ".join(sorted(filter(None, known)))
-            raise FingerprintError(
-                f"row {i} is of device {row.device}, the profile of {names};"
-                " --any-device mixes them all the same"
-            )
-        if row.provenance is not journal.header.provenance:
-            raise FingerprintError(
-                f"row {i} has {row.provenance.value} joules, the profile"
-                f" {journal.header.provenance.value} ones; --any-device mixes them all the same"
-            )
-
-
 __all__ = [
     "after_steps",
     "align",
-    "ask",
     "calibrate",
     "check",
     "evaluate",
     "measure",
     "profile",
-    "tell",
 ]

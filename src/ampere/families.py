@@ -20,6 +20,8 @@ from ampere.workloads import ModelSpec, Workload
 if TYPE_CHECKING:
     from torch import nn
 
+    from ampere.frameworks.torch import Input, Loss
+
 GIVE_UP = 1000  # draws without a new member
 T = TypeVar("T", bound=Hashable)
 
@@ -45,6 +47,37 @@ def original(
         spec = ModelSpec(model, input, **vars(training))
         return Network(model, Workload(model=spec), layers)
     return Network(type(model).__name__, Workload(layers), layers)
+
+
+def read_network(
+    model: nn.Module | str,
+    input: Input | None,
+    training: Training,
+    candidates: Sequence[nn.Module | str] = (),
+) -> tuple[Network, list[tuple[Layer, ...]]]:
+    """A model that can be measured, and the layers of those that will be asked about."""
+    from ampere.frameworks.torch import read
+
+    training = replace(training, loss=present_loss(training.loss))
+    layers = read(model, input, **vars(training))
+    itself = original(model, layers, input_text(input), training)
+    return itself, [read(candidate, input, **vars(training)) for candidate in candidates]
+
+
+def present_loss(loss: Loss) -> str:
+    """The name of a loss that is really there: better known now than after minutes of metering."""
+    from ampere.frameworks.torch import find_loss, loss_name
+
+    name = loss_name(loss)
+    find_loss(name)
+    return name
+
+
+def input_text(input: Input | None) -> str | None:
+    """An input as it stands in a `ModelSpec`."""
+    from ampere.frameworks.torch import as_inputs
+
+    return None if input is None else str(as_inputs(input))
 
 
 def members(spec: ModelSpec, rng: random.Random) -> Iterator[Network]:

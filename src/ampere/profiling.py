@@ -11,10 +11,13 @@ from ampere.devices.device import Device
 from ampere.devices.fingerprint import changed_conditions, refuse_to_mix
 from ampere.errors import DataError, FingerprintError, JournalError
 from ampere.families import Network
+from ampere.isolating import Isolator
 from ampere.journal import Header, Journal
-from ampere.layers import Role
+from ampere.layers import Layer, Role
 from ampere.measurements import Measurement
 from ampere.measuring import Effort, Event, Reference, Watch, calibrate, measure, unwatched
+from ampere.probing import make_prober
+from ampere.strategies import Strategy
 from ampere.variants import Variant
 from ampere.workloads import Workload
 
@@ -53,6 +56,21 @@ class Profiler(Protocol):
     def phase(self) -> Role | None:
         """Which layers it is about, if it takes them in turn."""
         ...
+
+
+def make_profiler(
+    itself: Network,
+    strategy: Strategy,
+    asked_about: Sequence[Sequence[Layer]] = (),
+    effort: Effort | None = None,
+    recorded: Sequence[Network] = (),
+) -> Profiler:
+    """Who decides by the method of a strategy."""
+    from ampere.frameworks.torch import plan_variants
+
+    if strategy.method == "paper":
+        return Isolator(plan_variants(itself.layers), strategy)
+    return make_prober(itself, strategy, asked_about, effort, recorded)
 
 
 def run_profiler(

@@ -47,7 +47,7 @@ def ask(
     One JSON object a line: a network, described completely. Run it anywhere, with any framework,
     add the joules and seconds of a step to it, and let `ampere tell` have it.
     """
-    from ampere import api
+    from ampere import asking
     from ampere.descriptions import describe
     from ampere.measurements import read_provenance
     from ampere.strategies import Strategy
@@ -56,7 +56,7 @@ def ask(
     if begun and any(each is not None for each in (label, provenance, method)):
         raise DataError(f"{path} knows its device and how to go on: ask without them")
     limit = 40 if measurements is None else measurements
-    networks = api.ask(
+    networks = asking.ask(
         path,
         n,
         model,

@@ -29,12 +29,12 @@ def tell(
 
     The profile is created if it is not there. Rows of another device are refused.
     """
-    from ampere import api
+    from ampere import asking
     from ampere.journal import read_journal
     from ampere.measurements import read_rows
 
     before = len(read_journal(path)[1]) if path.exists() else 0
-    learned = api.tell(path, read_rows(rows), any_device=any_device)
+    learned = asking.tell(path, read_rows(rows), any_device=any_device)
     added = len(learned.measurements) - before
     if as_json:
         return json_text({"told": added, **profile_row(learned, path)})
