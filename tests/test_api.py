@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import ampere
-from ampere import api
+from ampere import profiling
 from ampere.errors import ModelError
 from ampere.fitting import Cost
 from ampere.layers import Features, Role
@@ -161,13 +161,13 @@ def test_joules_that_come_late_do_not_guide(
     device = AnyDevice()
     device.provenance = provenance
     guides: list[str] = []
-    make_prober = api.make_prober
+    make_prober = profiling.make_prober
 
     def noting(itself: Any, strategy: ampere.Strategy, *rest: Any) -> Any:
         guides.append(strategy.guide)
         return make_prober(itself, strategy, *rest)
 
-    monkeypatch.setattr(api, "make_prober", noting)
+    monkeypatch.setattr(profiling, "make_prober", noting)
     strategy = ampere.Strategy(max_measurements=5)
     ampere.profile(net(), (4,), path=tmp_path / "p", device=device, strategy=strategy)
     assert guides == [guide]
