@@ -35,7 +35,7 @@ from ampere.adding import fit_additive, fit_roofline
 from ampere.baselines import fit_flops, fit_flops_affine
 from ampere.devices.device import Device
 from ampere.estimating import estimate
-from ampere.families import Network, members, original
+from ampere.families import Network, members, read_network
 from ampere.fitting import Fit
 from ampere.frameworks.torch import plan_variants, read
 from ampere.isolating import Isolator
@@ -124,7 +124,7 @@ def run(family: str, threads: int, models: int, max_points: int) -> None:
             limit = max(max(SIZES), used if seed == SEEDS[0] else math.ceil(used / 3))
             say(f"{family}: what seed {seed} asks for, {limit} of the paper's {used}")
             strategy = Strategy(seed=seed, max_measurements=limit, tolerance=1e-6)
-            asker = make_prober(original(spec.model, layers, None, Training()), strategy)
+            asker = make_prober(read_network(spec.model, None, Training()), strategy)
             run_profiler(asker, device, opened[f"seed{seed}"])
         say(f"{family}: {models} members once more")
         for row in meter(drawn, paper, device, 1):

@@ -29,7 +29,7 @@ from machine import RESULTS, machine_line, write_section
 import ampere
 from ampere.devices.device import Burst, Device, Loaded
 from ampere.frameworks.torch import read
-from ampere.measuring import Effort, Reference, calibrate, measure
+from ampere.measuring import Effort, Reference, measure, take_reference
 from ampere.workloads import ModelSpec, Workload
 
 MODELS = (
@@ -120,7 +120,7 @@ def compare(device: Device, repeats: int) -> tuple[float, float]:
     """Repeat errors in a row and interleaved, both ways alternating."""
     workloads = [Workload(model=ModelSpec(model)) for model in MODELS]
     layers = [read(model) for model in MODELS]
-    nominal = calibrate(device)
+    nominal = take_reference(device)
     plain, corrected = [], []
     for i in range(repeats):
         plain.append(in_a_row(device, workloads))

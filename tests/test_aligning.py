@@ -18,7 +18,8 @@ from ampere.journal import Header, Journal
 from ampere.measurements import Measurement
 from ampere.meters.log import PULSE
 from ampere.meters.meter import Provenance
-from ampere.meters.traces import PowerTrace, read_trace
+from ampere.meters.traces import PowerTrace
+from ampere.meters.tracing import read_trace
 from fakes import plain_model
 
 EPOCH = 1_790_000_000.0

@@ -14,7 +14,7 @@ from ampere.devices.device import Burst, Device
 from ampere.errors import DeviceError, MeterError, MeterFault
 from ampere.layers import Features, Layer
 from ampere.measurements import Measurement
-from ampere.measuring import Effort, Reference, calibrate, measure, suited
+from ampere.measuring import Effort, Reference, measure, suited, take_reference
 from ampere.meters.meter import Provenance, Resolution
 from ampere.workloads import IDLE, REFERENCE, Workload
 from fakes import REFERENCE_COST, FakeDevice, plain_model, total
@@ -66,7 +66,7 @@ def test_joules_and_seconds_are_recovered() -> None:
 
 
 def test_calibration_recovers_the_idle_power_and_the_reference() -> None:
-    found = calibrate(FakeDevice())
+    found = take_reference(FakeDevice())
     assert found.idle_w == pytest.approx(NOMINAL.idle_w)
     assert found.time_s == pytest.approx(NOMINAL.time_s)
     assert found.energy_j == pytest.approx(NOMINAL.energy_j)
@@ -153,7 +153,7 @@ def test_a_reference_that_fails_is_the_devices_fault() -> None:
 
 def test_workloads_are_forgotten_afterwards() -> None:
     device = FakeDevice()
-    calibrate(device)
+    take_reference(device)
     measure(device, JOBS, NOMINAL)
     assert not device.loaded
 
@@ -339,7 +339,7 @@ def test_bursts_of_a_coarse_meter_last_as_long_as_it_needs(
 def test_a_coarse_meter_is_watched_until_the_idle_power_is_known(
     kind: type[Counting] | type[Sampling], size: float
 ) -> None:
-    found = calibrate(kind(size))
+    found = take_reference(kind(size))
     assert found.idle_w == pytest.approx(NOMINAL.idle_w, rel=0.1)
     assert found.energy_j == pytest.approx(NOMINAL.energy_j, rel=0.02)
     assert found.time_s == pytest.approx(NOMINAL.time_s)
@@ -390,12 +390,12 @@ def test_faults_while_warming_up_do_no_harm() -> None:
 def test_a_fault_while_the_device_idles_is_no_idle_power(resolution: Resolution) -> None:
     device = Faulty({1, 2}, IDLE)
     device.resolution = resolution
-    assert calibrate(device).idle_w == pytest.approx(NOMINAL.idle_w)
+    assert take_reference(device).idle_w == pytest.approx(NOMINAL.idle_w)
 
 
 def test_a_meter_that_stands_still_while_the_device_idles_cannot_be_used() -> None:
     with pytest.raises(MeterError, match="does not move while the device is idle"):
-        calibrate(Faulty(range(1000), IDLE))
+        take_reference(Faulty(range(1000), IDLE))
 
 
 def test_an_idle_power_that_nobody_knows_is_not_written_down() -> None:

@@ -179,14 +179,13 @@ def test_candidates_are_what_it_is_for(tmp_path: Path) -> None:
 
 
 def test_where_only_recorded_networks_can_be_measured_it_chooses_among_them() -> None:
-    from ampere.families import original
-    from ampere.frameworks.torch import read
+    from ampere.families import read_network
     from ampere.probing import make_prober
     from ampere.profiles import Training
     from ampere.strategies import Strategy
 
-    layers = read(_net(24), (8,))
-    itself = original(_net(24), layers, None, Training())
+    itself = read_network(_net(24), (8,), Training())
+    layers = itself.layers
     recorded = [
         Network(f"recorded {seed}", Workload(drawn), drawn)
         for seed in range(9)

@@ -18,7 +18,7 @@ from ampere.encoding import identity_of
 from ampere.errors import DataError, FingerprintError, JournalError, MeasurementFailed
 from ampere.journal import Header, Journal, read_journal
 from ampere.measurements import Measurement
-from ampere.measuring import Effort, Reference, calibrate, measure
+from ampere.measuring import Effort, Reference, measure, take_reference
 from ampere.meters.meter import Provenance
 from ampere.replaying import RecordedDevice
 from ampere.workloads import IDLE, REFERENCE, Workload
@@ -94,7 +94,7 @@ def test_several_are_loaded_side_by_side_and_forgotten(measured: Path) -> None:
 
 
 def test_idling_and_the_reference_are_what_the_header_says(measured: Path) -> None:
-    found = calibrate(RecordedDevice(measured))
+    found = take_reference(RecordedDevice(measured))
     assert found.idle_w == pytest.approx(1.5)
     assert (found.time_s, found.energy_j) == pytest.approx((1e-3, 4e-3))
 
@@ -199,7 +199,7 @@ def test_without_a_whole_step_there_is_nothing_to_replay(tmp_path: Path) -> None
 def test_a_journal_that_was_told_has_no_scale_and_needs_none(tmp_path: Path) -> None:
     told = replace(HEADER, reference_time_s=None, reference_energy_j=None, idle_w=None)
     device = RecordedDevice(written(tmp_path / "j", [exact(layers) for layers in MODELS], told))
-    nominal = calibrate(device)
+    nominal = take_reference(device)
     rows = measure(device, [(Workload(layers), layers) for layers in MODELS], nominal)
     for row, layers in zip(rows, MODELS, strict=True):
         assert row.energy_j_per_step == pytest.approx(total(layers).energy_j)

@@ -20,7 +20,7 @@ from ampere.devices.physics import STAGES, Hardware, Pace, load_hardware, paces,
 from ampere.devices.simulated import Sensor, SimulatedDevice
 from ampere.errors import DeviceError, MeasurementFailed, MeterFault, ModelError
 from ampere.layers import Call, Features, Layer, LayerKind, Port, Role, Size, Structure, Widths
-from ampere.measuring import calibrate, measure
+from ampere.measuring import measure, take_reference
 from ampere.meters.meter import Provenance
 from ampere.workloads import IDLE, REFERENCE, ModelSpec, Workload
 from fakes import plain_model
@@ -417,7 +417,7 @@ class TestSensor:
 def test_a_family_can_be_measured_on_it(name_: str) -> None:
     hardware, device = load_hardware(name_), SimulatedDevice(name_)
     models = [tuple(map(with_work, plain_model(*widths))) for widths in ((32, 64), (64,), (8, 8))]
-    nominal = calibrate(device)
+    nominal = take_reference(device)
     assert nominal.idle_w == pytest.approx(hardware.idle_w, rel=0.1)
     for row, layers in zip(
         measure(device, [(Workload(layers), layers) for layers in models], nominal),

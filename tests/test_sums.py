@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
-from ampere import sums
-from ampere.sums import Array, Hyper, Layers, Rows, SumProcess, covariance, expand, fit
+from ampere import means, sums
+from ampere.means import Array, Layers, expand
+from ampere.sums import Hyper, Rows, SumProcess, covariance, fit
 
 HYPER = Hyper(0.3, 0.2, 0.05, 0.02, 0.08, (2.0, 1.3, 3.0))
 OPERATIONS, KINDS, FEATURES = 2, 3, 3
@@ -315,10 +316,10 @@ def test_a_network_of_a_deeper_context_is_less_sure() -> None:
 def test_coefficients_are_never_negative(seed: int, n: int, unit: float) -> None:
     layers = some_layers(6, seed)
     rows = some_rows(layers, n, seed, noise=1.0)
-    beta = sums.fit_coefficients(layers, rows.counts, unit * rows.y)
+    beta = means.fit_coefficients(layers, rows.counts, unit * rows.y)
     assert beta.shape == (OPERATIONS + 1, FEATURES)
     assert (beta > 0).all()  # deviations are relative to it
-    before = sums.fit_coefficients(layers, rows.counts, rows.y)
+    before = means.fit_coefficients(layers, rows.counts, rows.y)
     np.testing.assert_allclose(beta, unit * before, rtol=1e-6)
 
 
@@ -326,7 +327,7 @@ def test_a_feature_that_no_layer_has_costs_nothing() -> None:
     layers = some_layers(6, 3)
     layers = replace(layers, features=layers.features * [1.0, 0.0, 1.0])
     rows = some_rows(layers, 8, 3)
-    beta = sums.fit_coefficients(layers, rows.counts, rows.y)
+    beta = means.fit_coefficients(layers, rows.counts, rows.y)
     assert (beta[:, 1] == 0).all()
     assert (beta[:, [0, 2]] > 0).all()
 
@@ -334,7 +335,7 @@ def test_a_feature_that_no_layer_has_costs_nothing() -> None:
 def test_coefficients_of_exact_sums_are_found() -> None:
     layers = some_layers(30, 5)
     rows = some_rows(layers, 40, 5, noise=0.0)
-    beta = sums.fit_coefficients(layers, rows.counts, rows.y)
+    beta = means.fit_coefficients(layers, rows.counts, rows.y)
     said = rows.counts @ expand(layers, beta).sum(1)
     np.testing.assert_allclose(said, rows.y, rtol=0.02)
 

@@ -17,13 +17,13 @@ from functools import cached_property
 
 import numpy as np
 
-from ampere import sums
+from ampere import means, sums
 from ampere.encoding import STEP, Encoder, count, depth_context, distinct, key_of
 from ampere.errors import DataError, NotCovered
 from ampere.fitting import Cost, Layerwise, Line, Prediction, Rejection, usable
 from ampere.layers import Layer
+from ampere.means import Array
 from ampere.measurements import Measurement
-from ampere.sums import Array
 from ampere.variants import MOST_LAYERS
 
 TILES = (0, 8, 16, 32)  # what a device may round widths up to; the data choose
@@ -156,7 +156,7 @@ class AdditiveFit:
         return tuple(texts)
 
     def _spread(
-        self, process: sums.SumProcess, layers: sums.Layers, counts: Array, context: Array
+        self, process: sums.SumProcess, layers: means.Layers, counts: Array, context: Array
     ) -> tuple[Array, Array]:
         """Means and standard deviations; noise is added to the last, the total."""
         mean, covariance = process.predict(layers, counts, context)
@@ -223,10 +223,10 @@ class RooflineFit(Layerwise):
         if layer.kind != STEP.kind and not self.encoder.covers(layer):
             raise NotCovered(f"the FLOPs of {layer.name} are not known: add them to its features")
         encoded = self.encoder.encode([layer])
-        joules = float(sums.expand(encoded, self.energy).sum())
+        joules = float(means.expand(encoded, self.energy).sum())
         if self.time is None:
             return Cost(joules, self.error * joules)
-        seconds = float(sums.expand(encoded, self.time).sum())
+        seconds = float(means.expand(encoded, self.time).sum())
         return Cost(joules, self.error * joules, seconds, self.error * seconds)
 
     def predict(self, layers: Sequence[Layer]) -> Prediction:
@@ -256,8 +256,8 @@ def _coefficients(
     """Coefficients of the mean alone, and what it says of each row."""
     layers, counts = distinct([(*row.layers, STEP) for row in rows])
     encoded = encoder.encode(layers)
-    beta = sums.fit_coefficients(encoded, counts, np.array(values))
-    return beta, counts @ sums.expand(encoded, beta).sum(1)
+    beta = means.fit_coefficients(encoded, counts, np.array(values))
+    return beta, counts @ means.expand(encoded, beta).sum(1)
 
 
 def inflation(rows: int) -> float:

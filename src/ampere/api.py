@@ -34,13 +34,12 @@ from ampere.evaluating import evaluate as evaluate_device
 from ampere.families import Network, input_text, present_loss, read_network
 from ampere.journal import read_journal
 from ampere.measurements import Measurement, utc_now
-from ampere.measuring import Effort, Watch, unwatched
-from ampere.measuring import calibrate as calibrate_device
+from ampere.measuring import Effort, Watch, take_reference, unwatched
 from ampere.measuring import measure as measure_workloads
 from ampere.meters import Meter, Provenance
 from ampere.meters.calibration import Calibration, Load, fit_watts, run_loads, store
 from ampere.meters.log import PULSE
-from ampere.meters.traces import read_trace
+from ampere.meters.tracing import read_trace
 from ampere.profiles import NOISY, Profile, Training
 from ampere.profiling import make_profiler, open_journal, reference_of, resume, run_profiler
 from ampere.replaying import RecordedDevice
@@ -92,7 +91,8 @@ def profile(
     strategy = strategy or Strategy()
     known = Profile.load(path).training_settings() if Path(path).exists() else Training()
     training = known.but(batch_size, optimizer, loss)
-    itself, asked_about = read_network(model, input, training, candidates)
+    itself = read_network(model, input, training)
+    asked_about = [read_network(each, input, training).layers for each in candidates]
     with _device_or_local(device) as device:
         if not device.provenance.immediate:
             # The paper's surrogate: joules come too late to guide, seconds do not.
@@ -132,9 +132,9 @@ def measure(
     effort: Effort | None = None,
 ) -> Measurement:
     """Meter the training step of a model itself."""
-    itself, _ = read_network(model, input, Training(batch_size, optimizer, present_loss(loss)))
+    itself = read_network(model, input, Training(batch_size, optimizer, loss))
     with _device_or_local(device) as device:
-        nominal = calibrate_device(device, effort)
+        nominal = take_reference(device, effort)
         work = [(itself.workload, itself.layers)]
         (measurement,) = measure_workloads(device, work, nominal, effort)
     if measurement.failed is not None:
@@ -169,7 +169,7 @@ def after_steps(
     if profile.method == "paper":
         raise DataError("the paper's method cannot learn from whole models: use method additive")
     training = profile.training_settings().but(batch_size, optimizer, loss)
-    itself, _ = read_network(model, input, training)
+    itself = read_network(model, input, training)
     rounds = min(steps, 5)
     few = Effort(warmup_s=0.0, min_rounds=rounds, max_rounds=rounds, steps=-(-steps // rounds))
     with _device_or_local(device) as device:

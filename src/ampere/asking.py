@@ -86,7 +86,7 @@ def ask(
                 strategy = replace(strategy, max_measurements=max_measurements)
         except (KeyError, TypeError) as error:
             raise JournalError(f"{path} line 1: `asks` is damaged ({error!r})") from None
-        profiler = make_profiler(read_network(model, given, how)[0], strategy)
+        profiler = make_profiler(read_network(model, given, how), strategy)
         resume(profiler, journal.measurements)
     while not profiler.should_stop:
         if networks := profiler.ask(n):

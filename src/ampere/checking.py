@@ -19,7 +19,7 @@ from ampere.devices.device import Device
 from ampere.errors import MeasurementFailed
 from ampere.layers import Json, Layer
 from ampere.measurements import Measurement
-from ampere.measuring import Effort, Event, Reference, Watch, calibrate, measure, unwatched
+from ampere.measuring import Effort, Event, Reference, Watch, measure, take_reference, unwatched
 from ampere.meters.meter import Provenance
 from ampere.workloads import Workload
 
@@ -124,7 +124,7 @@ def check(
 ) -> Check:
     """Measure stacks of one layer and permutations of two between the given first and last."""
     first, last = ends
-    nominal = calibrate(device, effort)
+    nominal = take_reference(device, effort)
     start = time.monotonic()
     stacks = [_chain(first, [stacked] * depth, last) for depth in DEPTHS]
     orders = {

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ampere.layers import Json, Layer, Port, Role, Size, shape_at, structure_of
+from ampere.layers import Json, Layer, Port, Role, number_at, shape_at, structure_of
 
 Source = tuple[int, int]  # the number of a layer, −1 for the network's inputs, and of its output
 Place = list[Json]  # the number of a value, and the way to a part of it
@@ -105,11 +105,8 @@ def _append(calls: list[Json], layer: Layer, sources: Sequence[Place], inputs: i
 def _filled(tree: Json, widths: Mapping[str, int], place: Callable[[Json], Json]) -> Json:
     """Sizes as numbers, values as the network counts them; the rest is the framework's to read."""
     if isinstance(tree, Mapping):
-        if "size" in tree:
-            return Size.parse(tree["size"]).at(widths)
-        if "power" in tree:
-            size, exponent = tree["power"]
-            return float(Size.parse(size).at(widths)) ** exponent
+        if (number := number_at(tree, widths)) is not None:
+            return number
         if "value" in tree:
             return place(tree["value"])
         if "dict" in tree:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ampere.layers import Features, Layer, LayerKind, Role, Widths
-from ampere.sums import Array, Ints, Layers
+from ampere.means import Array, Ints, Layers
 from ampere.variants import MOST_LAYERS
 
 # Every network has it once: what a step costs whatever its layers are.

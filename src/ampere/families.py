@@ -38,30 +38,16 @@ class Network:
         return self.name
 
 
-def original(
-    model: nn.Module | str, layers: Sequence[Layer], input: str | None, training: Training
-) -> Network:
+def read_network(model: nn.Module | str, input: Input | None, training: Training) -> Network:
     """A model itself: by name it is built by its own code, a module again from its layers."""
-    layers = tuple(layers)
-    if isinstance(model, str):
-        spec = ModelSpec(model, input, **vars(training))
-        return Network(model, Workload(model=spec), layers)
-    return Network(type(model).__name__, Workload(layers), layers)
-
-
-def read_network(
-    model: nn.Module | str,
-    input: Input | None,
-    training: Training,
-    candidates: Sequence[nn.Module | str] = (),
-) -> tuple[Network, list[tuple[Layer, ...]]]:
-    """A model that can be measured, and the layers of those that will be asked about."""
     from ampere.frameworks.torch import read
 
     training = replace(training, loss=present_loss(training.loss))
     layers = read(model, input, **vars(training))
-    itself = original(model, layers, input_text(input), training)
-    return itself, [read(candidate, input, **vars(training)) for candidate in candidates]
+    if isinstance(model, str):
+        spec = ModelSpec(model, input_text(input), **vars(training))
+        return Network(model, Workload(model=spec), layers)
+    return Network(type(model).__name__, Workload(layers), layers)
 
 
 def present_loss(loss: Loss) -> str:

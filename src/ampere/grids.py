@@ -15,14 +15,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from ampere import sums
+from ampere import means
 from ampere.adding import AdditiveFit
 from ampere.errors import DataError
 from ampere.layers import Features, Layer, Widths
 from ampere.lookups import Axes
+from ampere.means import Array, Ints
 from ampere.polynomials import SAMPLES, fit_features
 from ampere.resizing import Choice
-from ampere.sums import Array, Ints
 
 Count = Callable[[Layer], Layer]  # fills in a layer's features
 LARGEST = 4_000_000  # entries of a table
@@ -102,7 +102,7 @@ class Grid:
         """A width that follows an axis, at these levels of it."""
         return np.asarray(levels[axis] * self.steps[axis] * ratio.numerator // ratio.denominator)
 
-    def layers(self, number: int) -> sums.Layers:
+    def layers(self, number: int) -> means.Layers:
         """A layer at every entry of its table."""
         place, features = self.places[number], self._features[number]
         widths = self.widths(place)
@@ -120,7 +120,7 @@ class Grid:
                     same &= sizes == layer.widths[name]
                 ids[same] = self.encoder.encode([replace(layer, kind=place.layer.kind)]).id[0]
         columns = self.encoder.columns(place.layer, features, list(widths.values()))
-        return sums.Layers(columns, x, np.repeat(one.op, n), np.repeat(one.kind, n), ids)
+        return means.Layers(columns, x, np.repeat(one.op, n), np.repeat(one.kind, n), ids)
 
     def layers_at(self, levels: Ints) -> Iterator[Layer]:
         """The layers of one candidate."""

@@ -89,6 +89,16 @@ class Size:
         return cls(width, int(times or 1), int(over or 1))
 
 
+def number_at(tree: Mapping[str, Json], widths: Mapping[str, int]) -> float | None:
+    """A symbolic size, or a power of one, as a number; None if the tree is neither."""
+    if "size" in tree:
+        return Size.parse(tree["size"]).at(widths)
+    if "power" in tree:
+        size, exponent = tree["power"]
+        return float(float(Size.parse(size).at(widths)) ** exponent)
+    return None
+
+
 Shape = Tuple["int | Size", ...]
 
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ampere.sums import Array, Ints
+from ampere.means import Array, Ints
 
 Axes = tuple[int, ...]
 CHUNK = 1 << 15  # candidates at once: their look-ups stay in the cache

@@ -128,7 +128,7 @@ def suited(effort: Effort, resolution: Resolution, power_w: float) -> Effort:
     )
 
 
-def calibrate(device: Device, effort: Effort | None = None) -> Reference:
+def take_reference(device: Device, effort: Effort | None = None) -> Reference:
     """Meter the idle device and the reference workload: the scale of everything that follows."""
     effort = effort or Effort()
     idle_w = _idle_power(device)

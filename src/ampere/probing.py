@@ -24,11 +24,12 @@ from ampere.errors import DataError
 from ampere.families import Network, members, resampled
 from ampere.fitting import usable
 from ampere.layers import Layer
+from ampere.means import Array
 from ampere.measurements import Measurement
 from ampere.measuring import Effort
 from ampere.resizing import smallest
 from ampere.strategies import TOLERANCES, Strategy
-from ampere.sums import Array, SumProcess
+from ampere.sums import SumProcess
 from ampere.variants import sample
 from ampere.workloads import Workload
 

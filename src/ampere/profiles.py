@@ -24,10 +24,10 @@ from ampere.estimating import Estimate, estimate
 from ampere.fitting import Rejection, typical_error, usable
 from ampere.journal import Header, Journal, read_journal
 from ampere.layers import Layer, Role
+from ampere.means import Array
 from ampere.measurements import Measurement
 from ampere.meters.meter import Provenance
 from ampere.subtracting import PaperFit, fit_paper
-from ampere.sums import Array
 from ampere.tabulating import FamilyTables
 from ampere.variants import MOST_LAYERS
 

@@ -15,7 +15,7 @@ from ampere.isolating import Isolator
 from ampere.journal import Header, Journal
 from ampere.layers import Layer, Role
 from ampere.measurements import Measurement
-from ampere.measuring import Effort, Event, Reference, Watch, calibrate, measure, unwatched
+from ampere.measuring import Effort, Event, Reference, Watch, measure, take_reference, unwatched
 from ampere.probing import make_prober
 from ampere.strategies import Strategy
 from ampere.variants import Variant
@@ -134,7 +134,7 @@ def open_journal(
     else:
         if not Path(path).absolute().parent.is_dir():
             raise JournalError(f"{Path(path).parent} is no directory: make it first")
-        nominal = calibrate(device, effort)
+        nominal = take_reference(device, effort)
         header = Header(
             fingerprint,
             device.meter,
@@ -162,7 +162,7 @@ def reference_of(header: Header, device: Device, effort: Effort | None = None) -
     Another device, let in by `any_device`, is measured by a scale of its own.
     """
     if device.fingerprint != header.fingerprint:
-        return calibrate(device, effort)
+        return take_reference(device, effort)
     if not header.reference_time_s or not header.reference_energy_j:
         raise DataError("this profile was not measured here: it has no reference to measure by")
     return Reference(header.idle_w or 0.0, header.reference_time_s, header.reference_energy_j)

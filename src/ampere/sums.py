@@ -47,13 +47,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.integer]
+from ampere.means import Array, Ints, Layers, expand, fit_coefficients
 
 COEFFICIENT = 1.0  # prior standard deviation of a coefficient, relative to its value
 # Hyper-parameters are fitted on so many rows and layers at most; conditioned on are all.
 FIT_ROWS, FIT_LAYERS = 200, 500
-ROUNDS, SMALL = 12, 0.4  # of reweighting; squares up to here, absolute errors beyond
 BLOCK = 400  # layers whose covariances with all others are held at once
 
 # Log-normal priors: median, standard deviation of the logarithm, bounds.
@@ -69,23 +67,6 @@ SCALES = len(PRIORS)
 # Relative drift that no correction takes out, and the seconds over which it forgets itself. Not
 # fitted: kinds that are measured one after the other would be taken for drift.
 DRIFT, LASTING = 0.03, 60.0
-
-
-@dataclass(frozen=True, eq=False)
-class Layers:
-    """Distinct layers as numbers; same `id`, same layer at the same widths."""
-
-    features: Array
-    x: Array
-    op: Ints
-    kind: Ints
-    id: Ints
-
-    def __len__(self) -> int:
-        return len(self.op)
-
-    def __getitem__(self, chosen: Ints | slice) -> Layers:
-        return Layers(*(values[chosen] for values in vars(self).values()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,14 +236,6 @@ class SumProcess:
         )
 
 
-def expand(layers: Layers, beta: Array) -> Array:
-    """Features times coefficients, each operation in columns of its own."""
-    operations, width = beta.shape
-    parts = np.zeros((len(layers), operations, width))
-    parts[np.arange(len(layers)), layers.op] = layers.features * beta[layers.op]
-    return parts.reshape(len(layers), operations * width)
-
-
 def covariance(a: Layers, b: Layers, hyper: Hyper) -> Array:
     """Prior covariance of relative deviations."""
     bulge, decay = np.ones((len(a), len(b))), np.zeros((len(a), len(b)))
@@ -298,47 +271,6 @@ def fit(
     whitener = np.linalg.inv(np.linalg.cholesky(total))
     alpha = whitener.T @ (whitener @ (rows.y / scale - size))
     return SumProcess(hyper, beta, layers, rows, scale, whitener, alpha, density)
-
-
-def fit_coefficients(layers: Layers, counts: Array, y: Array) -> Array:
-    """Coefficients of least relative errors, none below 0: a row for each operation.
-
-    They lean on those that all operations share (the last row) where an operation's own rows leave
-    them open. None is exactly 0, since deviations are relative to it.
-    """
-    operations, width = int(layers.op.max()) + 1, layers.features.shape[1]
-    summed = counts @ layers.features
-    used = summed.any(0)
-    size = np.zeros(width)
-    size[used] = [np.median((column / y)[column > 0]) for column in summed.T[used]]
-    shared = np.zeros(width)
-    equal = 1 / max(int(used.sum()), 1)  # the pull, weak, is towards equal shares
-    share = _least_relative(summed[:, used] / size[used], y, equal, 0.03)
-    shared[used] = np.maximum(share, 0.02 * equal) / size[used]
-    start = np.tile(shared, (operations + 1, 1))
-    share = _least_relative(counts @ expand(layers, start), y, 1.0, 0.15)
-    return np.asarray(start * np.maximum(share, 0.01).reshape(operations + 1, width))
-
-
-def _least_relative(design: Array, y: Array, target: float, pull: float) -> Array:
-    """Shares >= 0 of the columns that make the least relative errors, pulled to a target.
-
-    Large errors count by their size, not their square (Huber), so that a few readings that are far
-    off do not pull the rest; and relative to the middle between both sides, so that those that are
-    too low do not weigh more than those that are too high.
-    """
-    from scipy.optimize import nnls  # predicting does without scipy
-
-    p = design.shape[1]
-    said = design.sum(1) * target
-    for _ in range(ROUNDS):
-        scale = (y + said) / 2
-        weight = 1 / np.sqrt(np.maximum(np.abs(y - said) / scale, SMALL))
-        pulls = pull * float(np.median(weight))
-        system = np.vstack([design * (weight / scale)[:, None], pulls * np.eye(p)])
-        share, _ = nnls(system, np.append(y * weight / scale, np.full(p, pulls * target)))
-        said = design @ share
-    return np.asarray(share)
 
 
 def _terms(layers: Layers, rows: Rows, beta: Array, scale: Array) -> tuple[Array, Array, Array]:

@@ -20,15 +20,15 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ampere import gp, sums
+from ampere import gp, means, sums
 from ampere.adding import AdditiveFit, inflation
 from ampere.encoding import STEP, depth_context
 from ampere.errors import DataError, NotCovered
 from ampere.grids import Count, Grid, Place, places_of
 from ampere.layers import Layer
 from ampere.lookups import Axes, Table, add_up, in_chunks, join
+from ampere.means import Array, Ints
 from ampere.resizing import Choice, choices
-from ampere.sums import Array, Ints
 
 MATERN = gp.KERNELS["matern52"]
 
@@ -194,7 +194,7 @@ class _Sums:
         grid, hyper = self.grid, self.process.hyper
         weights = []
         for number, place in enumerate(grid.places):
-            m = sums.expand(grid.layers(number), self.process.beta).sum(1)
+            m = means.expand(grid.layers(number), self.process.beta).sum(1)
             table = Table(place.axes, place.count * m.reshape(grid.shape(place.axes)))
             weights.append((place, grid.encoder.encode([place.layer]), table))
         return [
@@ -227,7 +227,7 @@ class _Pair:
         return np.asarray(2 * shape * a.at(levels) * b.at(levels))
 
 
-_Weighed = tuple[Place, sums.Layers, Table]
+_Weighed = tuple[Place, means.Layers, Table]
 
 
 def _pair(grid: Grid, hyper: sums.Hyper, a: _Weighed, b: _Weighed) -> _Pair:
@@ -252,7 +252,7 @@ def _pair(grid: Grid, hyper: sums.Hyper, a: _Weighed, b: _Weighed) -> _Pair:
     )
 
 
-def _coordinate(grid: Grid, place: Place, encoded: sums.Layers, i: int, name: str) -> Table:
+def _coordinate(grid: Grid, place: Place, encoded: means.Layers, i: int, name: str) -> Table:
     """One coordinate of a layer at every level of the choice that it follows, if any."""
     if name not in place.follows:
         return Table((), np.array(encoded.x[0, i]))

@@ -148,7 +148,7 @@ def test_one_of_several_phones(phone: Iphone, opened: Open) -> None:
     opened(udid=phone.UDID, options="--mobdev2 ''")
     assert phone.calls == [f"diagnostics battery single --udid {phone.UDID} --mobdev2 "]
     with pytest.raises(MeterError, match="Device not found"):
-        opened(udid=12.0)
+        opened(udid="12")
     assert phone.calls[-1].endswith("--udid 12")
 
 

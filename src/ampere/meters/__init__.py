@@ -16,9 +16,10 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from ampere.errors import MeterError
-from ampere.meters.meter import Meter, Provenance, Reading, Resolution, energy_between
+from ampere.meters.meter import AUTO, Meter, Provenance, Reading, Resolution, energy_between
 
 __all__ = [
+    "AUTO",
     "Meter",
     "MeterStatus",
     "Provenance",
@@ -32,7 +33,6 @@ __all__ = [
     "parse_meter",
 ]
 
-AUTO = "auto"
 GROUP = "ampere.meters"
 
 # The ladder, best rung first. Also in pyproject.toml; repeated so that ampere runs from a checkout

@@ -24,8 +24,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters.discharging import AUTO, Battery, DischargeMeter, PluggedIn, run_tool
-from ampere.meters.meter import Resolution
+from ampere.meters.discharging import Battery, DischargeMeter, PluggedIn, run_tool
+from ampere.meters.meter import AUTO, Resolution
 
 SCRIPT = (
     "{ cd /sys/class/power_supply && for supply in battery bms *fg*; do"
@@ -70,7 +70,7 @@ class AndroidMeter(DischargeMeter):
     def __init__(
         self,
         adb: str = "adb",
-        serial: str | float = "",
+        serial: str = "",
         source: str = AUTO,
         current_unit: str = AUTO,
         period_s: float = 5.0,
@@ -78,23 +78,12 @@ class AndroidMeter(DischargeMeter):
     ) -> None:
         if current_unit not in (AUTO, *UNITS_A):
             raise MeterError(f"meter android: current_unit={current_unit} must be auto, uA or mA")
-        if isinstance(serial, (int, float)):  # the command line makes numbers of digits
-            serial = f"{serial:.0f}"
         self._command = [adb, *(["-s", serial] if serial else []), "shell", SCRIPT]
         self._timeout_s = timeout_s
         self._current_unit = current_unit
         self._wanted = source
         self._keys: tuple[str, str, str, float] | None = None
         super().__init__(source, period_s)
-
-    @classmethod
-    def obstacle(cls, adb: str = "adb") -> str | None:
-        """None if adb reaches a phone that is not plugged in."""
-        try:
-            cls(adb).close()
-        except MeterError as error:
-            return str(error)
-        return None
 
     def look(self) -> Mapping[str, Battery]:
         """What the phone's battery shows, if it is what feeds the phone."""

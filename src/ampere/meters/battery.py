@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from ampere.errors import MeterError
-from ampere.meters.discharging import AUTO, Battery, DischargeMeter, PluggedIn
-from ampere.meters.meter import Resolution
+from ampere.meters.discharging import Battery, DischargeMeter, PluggedIn
+from ampere.meters.meter import AUTO, Resolution
 
 ROOT = "/sys/class/power_supply"
 UNPLUG = "a battery only tells of the whole device while it discharges: unplug the charger"
@@ -55,15 +55,6 @@ class BatteryMeter(DischargeMeter):
         self._root = Path(root)
         self._paths = _find_batteries(self._root, name)
         super().__init__(source, period_s)
-
-    @classmethod
-    def obstacle(cls, root: str = ROOT) -> str | None:
-        """None if there is a battery and it discharges."""
-        try:
-            cls(root).close()
-        except MeterError as error:
-            return str(error)
-        return None
 
     def look(self) -> Mapping[str, Battery]:
         """What each battery shows, if they are what feeds the machine."""

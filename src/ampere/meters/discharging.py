@@ -35,9 +35,8 @@ from typing import ClassVar
 
 from ampere.errors import MeterError, MeterFault
 from ampere.meters.integrating import Integral
-from ampere.meters.meter import Meter, Provenance, Reading, Resolution
+from ampere.meters.meter import AUTO, Meter, Provenance, Reading, Resolution
 
-AUTO = "auto"
 SOURCES = ("energy", "charge", "power")  # best first: what is counted misses no peak
 MOVES = 3  # so many must have been seen before anything is learnt from them
 RECENT = 101
@@ -144,6 +143,15 @@ class DischargeMeter(Meter):
         self._lock = threading.Lock()
         self._ended = threading.Event()
         threading.Thread(target=self._run, daemon=True).start()
+
+    @classmethod
+    def obstacle(cls, *where: str) -> str | None:
+        """None if it is reached, there by default, and discharges."""
+        try:
+            cls(*where).close()  # type: ignore[arg-type]  # drivers begin with where they look
+        except MeterError as error:
+            return str(error)
+        return None
 
     @abstractmethod
     def look(self) -> Mapping[str, Battery]:

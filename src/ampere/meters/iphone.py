@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters.discharging import AUTO, Battery, DischargeMeter, PluggedIn, run_tool
-from ampere.meters.meter import Resolution
+from ampere.meters.discharging import Battery, DischargeMeter, PluggedIn, run_tool
+from ampere.meters.meter import AUTO, Resolution
 
 COMMAND = "pymobiledevice3"
 POWERED = ("ExternalConnected", "AppleRawExternalConnected", "IsCharging")
@@ -56,14 +56,12 @@ class IphoneMeter(DischargeMeter):
     def __init__(
         self,
         command: str = COMMAND,
-        udid: str | float = "",
+        udid: str = "",
         options: str = "",
         source: str = AUTO,
         period_s: float = 10.0,
         timeout_s: float = 20.0,
     ) -> None:
-        if isinstance(udid, (int, float)):  # the command line makes numbers of digits
-            udid = f"{udid:.0f}"
         self._command = [
             *_split(command),
             *("diagnostics", "battery", "single"),
@@ -72,15 +70,6 @@ class IphoneMeter(DischargeMeter):
         ]
         self._timeout_s = timeout_s
         super().__init__(source, period_s)
-
-    @classmethod
-    def obstacle(cls, command: str = COMMAND) -> str | None:
-        """None if the command reaches a phone that is not plugged in."""
-        try:
-            cls(command).close()
-        except MeterError as error:
-            return str(error)
-        return None
 
     def look(self) -> Mapping[str, Battery]:
         """What the phone's battery shows, if it is what feeds the phone."""

@@ -21,8 +21,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from ampere.errors import MeterError
-from ampere.meters.meter import Meter, Provenance, Reading, Resolution
-from ampere.meters.traces import AUTO, PowerTrace, TraceReader
+from ampere.meters.meter import AUTO, Meter, Provenance, Reading, Resolution
+from ampere.meters.traces import PowerTrace
+from ampere.meters.tracing import TraceReader
 
 PULSE = (1.0, 1.0, 2.0, 1.0, 1.0)  # seconds busy, idle, busy and so on: like no other load
 POLL_S = 0.02

@@ -10,6 +10,8 @@ from typing import ClassVar
 
 from ampere.errors import MeterError, MeterFault
 
+AUTO = "auto"  # whatever is best here
+
 
 class Provenance(str, Enum):
     """Where joules come from; it stands beside every number that is printed or stored."""

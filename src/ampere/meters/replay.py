@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from ampere.errors import MeterError
 from ampere.meters.meter import Meter, Provenance, Reading
-from ampere.meters.traces import read_trace
+from ampere.meters.tracing import read_trace
 
 
 class ReplayMeter(Meter):

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from ampere.errors import ModelError
-from ampere.layers import Call, Json, Layer, Port, Size, Structure, shape_at, structure_of
+from ampere.layers import Call, Json, Layer, Port, Structure, number_at, shape_at, structure_of
 
 IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
 
@@ -114,11 +114,8 @@ def works_in_place(call: Call) -> bool:
 def fill(tree: Json, widths: Mapping[str, int]) -> Any:
     """Arguments with symbolic sizes replaced by numbers, and lists by tuples."""
     if isinstance(tree, dict):
-        if "size" in tree:
-            return Size.parse(tree["size"]).at(widths)
-        if "power" in tree:
-            size, exponent = tree["power"]
-            return float(Size.parse(size).at(widths)) ** exponent
+        if (number := number_at(tree, widths)) is not None:
+            return number
         if "slice" in tree:
             return slice(*fill(tree["slice"], widths))
         if "memory_format" in tree:
