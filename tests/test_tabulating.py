@@ -17,7 +17,7 @@ from ampere.frameworks.torch import read
 from ampere.frameworks.torch.counting import with_features
 from ampere.layers import Layer
 from ampere.measurements import Measurement
-from ampere.resizing import resample
+from ampere.resizing import resample, resize
 from ampere.tabulating import FamilyTables
 from fakes import known_cost, total
 
@@ -105,6 +105,17 @@ def test_the_gradient_is_what_a_channel_costs(family: tuple[FamilyTables, Additi
         rise = tables.estimate_many(up) - tables.estimate_many(down)
         wanted = rise / np.maximum(up[:, axis] - down[:, axis], 1)
         assert slopes[:, axis] == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_flops_are_those_of_the_network_at_these_widths(name: str) -> None:
+    layers = read(f"zoo:{name}")
+    fit = fit_additive([measured(each) for each in members(name, 3)])
+    tables = FamilyTables(layers, fit, with_features)
+    widths = drawn(tables, 4, 5)
+    for row, flops in zip(widths, tables.flops(widths), strict=True):
+        network = resize(layers, dict(zip(tables.names, row.tolist(), strict=True)))
+        assert flops == sum(one.count * (with_features(one).features.flops or 0) for one in network)
 
 
 @given(st.integers(1, 70000))

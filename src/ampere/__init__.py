@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ampere.opening import open_device
     from ampere.profiles import Profile, fit
     from ampere.profiling import Profiler
+    from ampere.pruning import Pruning, prune
     from ampere.strategies import Strategy
     from ampere.workloads import Settings
 
@@ -55,6 +56,7 @@ _HOMES = {
     "Profile": "ampere.profiles",
     "Profiler": "ampere.profiling",
     "Provenance": "ampere.meters.meter",
+    "Pruning": "ampere.pruning",
     "Reading": "ampere.meters.meter",
     "Role": "ampere.layers",
     "Settings": "ampere.workloads",
@@ -70,6 +72,7 @@ _HOMES = {
     "measure": "ampere.api",
     "open_device": "ampere.opening",
     "profile": "ampere.api",
+    "prune": "ampere.pruning",
     "read_layers": "ampere.frameworks.torch:read",
     "read_rows": "ampere.measurements",
     "tell": "ampere.asking",
@@ -93,6 +96,7 @@ __all__ = [
     "Profile",
     "Profiler",
     "Provenance",
+    "Pruning",
     "Reading",
     "Role",
     "Settings",
@@ -108,6 +112,7 @@ __all__ = [
     "measure",
     "open_device",
     "profile",
+    "prune",
     "read_layers",
     "read_rows",
     "tell",

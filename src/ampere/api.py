@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -27,7 +26,6 @@ from ampere.checking import Check
 from ampere.checking import check as check_device
 from ampere.devices.device import Device
 from ampere.devices.fingerprint import refuse_to_mix
-from ampere.devices.local import LocalDevice
 from ampere.errors import DataError, MeasurementFailed, MeterError
 from ampere.evaluating import Evaluation
 from ampere.evaluating import evaluate as evaluate_device
@@ -40,6 +38,7 @@ from ampere.meters import Meter, Provenance
 from ampere.meters.calibration import Calibration, Load, fit_watts, run_loads, store
 from ampere.meters.log import PULSE
 from ampere.meters.tracing import read_trace
+from ampere.opening import device_or_local
 from ampere.profiles import NOISY, Profile, Training
 from ampere.profiling import make_profiler, open_journal, reference_of, resume, run_profiler
 from ampere.replaying import RecordedDevice
@@ -52,16 +51,6 @@ if TYPE_CHECKING:
     from ampere.frameworks.torch import Input, Loss
 
     Model: TypeAlias = "nn.Module | str"
-
-
-@contextmanager
-def _device_or_local(device: Device | None) -> Iterator[Device]:
-    """The given device, which stays open, or this machine, which is closed afterwards."""
-    if device is not None:
-        yield device
-        return
-    with LocalDevice() as local:
-        yield local
 
 
 def profile(
@@ -93,7 +82,7 @@ def profile(
     training = known.but(batch_size, optimizer, loss)
     itself = read_network(model, input, training)
     asked_about = [read_network(each, input, training).layers for each in candidates]
-    with _device_or_local(device) as device:
+    with device_or_local(device) as device:
         if not device.provenance.immediate:
             # The paper's surrogate: joules come too late to guide, seconds do not.
             strategy = replace(strategy, guide="time")
@@ -133,7 +122,7 @@ def measure(
 ) -> Measurement:
     """Meter the training step of a model itself."""
     itself = read_network(model, input, Training(batch_size, optimizer, loss))
-    with _device_or_local(device) as device:
+    with device_or_local(device) as device:
         nominal = take_reference(device, effort)
         work = [(itself.workload, itself.layers)]
         (measurement,) = measure_workloads(device, work, nominal, effort)
@@ -172,7 +161,7 @@ def after_steps(
     itself = read_network(model, input, training)
     rounds = min(steps, 5)
     few = Effort(warmup_s=0.0, min_rounds=rounds, max_rounds=rounds, steps=-(-steps // rounds))
-    with _device_or_local(device) as device:
+    with device_or_local(device) as device:
         if not any_device:
             refuse_to_mix(device.fingerprint, profile.header.fingerprint)
         nominal = reference_of(profile.header, device)
@@ -209,7 +198,7 @@ def evaluate(
     training = Profile.load(path).training_settings().but(batch_size, optimizer, loss)
     loss = present_loss(training.loss)
     spec = ModelSpec(model, input_text(input), training.batch_size, training.optimizer, loss)
-    with _device_or_local(device) as device:
+    with device_or_local(device) as device:
         journal, notes = open_journal(path, device, any_device=any_device)
         for note in notes:
             warnings.warn(note, stacklevel=2)
@@ -234,7 +223,7 @@ def check(
     from ampere.frameworks.torch import check_layers
 
     ends, stacked, other = check_layers()
-    with _device_or_local(device) as device:
+    with device_or_local(device) as device:
         return check_device(device, ends, stacked, other, effort=effort, watch=watch)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from ampere.devices.adb import AdbDevice
+from ampere.devices.device import Device
 from ampere.devices.local import LocalDevice
 from ampere.devices.simulated import SimulatedDevice
 from ampere.devices.ssh import SshDevice
@@ -53,6 +55,16 @@ def open_device(
         "recorded": lambda: RecordedDevice(target),
     }
     return ways[kind]()
+
+
+@contextmanager
+def device_or_local(device: Device | None) -> Iterator[Device]:
+    """The given device, which stays open, or this machine, which is closed afterwards."""
+    if device is not None:
+        yield device
+        return
+    with LocalDevice() as local:
+        yield local
 
 
 def _options(text: str, parts: list[str], known: tuple[str, ...]) -> dict[str, Any]:

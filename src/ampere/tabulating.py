@@ -63,6 +63,18 @@ class FamilyTables:
         time = self._fit.time
         return None if time is None else _Sums(time, self._grid, self._context)
 
+    @cached_property
+    def _flops(self) -> list[Table]:
+        grid = self._grid
+        counted = zip(grid.places, grid._features, strict=True)
+        return join(
+            (
+                Table(place.axes, place.count * features[:, 0].reshape(grid.shape(place.axes)))
+                for place, features in counted
+            ),
+            np.add,
+        )
+
     def estimate_many(self, widths: npt.ArrayLike) -> Array:
         """Joules per step of each candidate (m, k)."""
         return self._energy.means(self._levels(widths))
@@ -75,6 +87,10 @@ class FamilyTables:
     def std(self, widths: npt.ArrayLike) -> Array:
         """Standard deviation of the joules, as `estimate` gives it."""
         return self._energy.stds(self._levels(widths))
+
+    def flops(self, widths: npt.ArrayLike) -> Array:
+        """FLOPs per training step of each candidate, forward and backward together."""
+        return in_chunks(self._levels(widths), lambda chunk: add_up(self._flops, chunk))
 
     def energy_gradient(self, widths: npt.ArrayLike) -> Array:
         """Joules per channel of each width (m, k): differences to the sizes above and below.

@@ -19,6 +19,7 @@ from ampere.cli.measure import measure
 from ampere.cli.meters import meters
 from ampere.cli.options import flat
 from ampere.cli.profile import profile
+from ampere.cli.prune import prune
 from ampere.cli.shell import Shell
 from ampere.cli.tell import tell
 
@@ -37,6 +38,7 @@ _EXAMPLES: dict[Callable[..., str], str] = {
     estimate: "ampere estimate zoo:lenet5 --profile lenet5.ampere --epochs 3 --samples 60000",
     measure: "ampere measure my_model.py:Net --input 3x32x32 --batch-size 32",
     evaluate: "ampere evaluate zoo:lenet5 --profile lenet5.ampere --models 30",
+    prune: "ampere prune zoo:cnn5 --weights cnn5.pt --profile cnn5.ampere --budget 50% -o half",
     check: "ampere check --threads 1",
     ask: "ampere ask zoo:lenet5 --profile phone.ampere -n 8 > todo.jsonl",
     tell: "ampere tell --profile phone.ampere done.jsonl",

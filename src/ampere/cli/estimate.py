@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping
 from contextlib import closing
@@ -13,6 +12,7 @@ import typer
 
 from ampere.cli.options import (
     AsJson,
+    Job,
     Machine,
     Method,
     MixDevices,
@@ -41,15 +41,7 @@ def estimate(
         Path | None,
         typer.Option(metavar="FILE", help="Layers as JSON instead of MODEL; needs no PyTorch."),
     ] = None,
-    steps: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Training steps. Default: 1.")
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Instead of --steps, with --samples.")
-    ] = None,
-    samples: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Samples of an epoch.")
-    ] = None,
+    job: Job = Job(),
     battery_wh: Annotated[
         float | None,
         typer.Option(metavar="WH", help="What the battery holds.", callback=above_zero),
@@ -71,18 +63,12 @@ def estimate(
         raise typer.BadParameter("--after-steps needs MODEL: layers alone cannot run")
     if (model is None) == (layers is None):
         raise typer.BadParameter("give either MODEL or --layers")
-    if steps is not None and epochs is not None:
-        raise typer.BadParameter("give either --steps or --epochs")
-    if (epochs is None) != (samples is None):
-        raise typer.BadParameter("--epochs and --samples go together")
     from ampere.profiles import Profile
 
     profile = Profile.load(path, method)
-    if epochs is not None and samples is not None:
-        batch_size = training.batch_size or profile.training_settings().batch_size
-        if layers is not None and training.batch_size is None:
-            raise typer.BadParameter("--epochs with --layers needs --batch-size")
-        steps = epochs * math.ceil(samples / batch_size)
+    if job.epochs is not None and layers is not None and training.batch_size is None:
+        raise typer.BadParameter("--epochs with --layers needs --batch-size")
+    steps = job.length(training.batch_size or profile.training_settings().batch_size)
     if after_steps is not None and model is not None:
         from ampere import api
 

@@ -99,6 +99,33 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Job:
+    """How long a model is trained."""
+
+    steps: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Training steps of the job.")
+    ] = None
+    epochs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Instead of --steps, with --samples.")
+    ] = None
+    samples: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Samples of an epoch.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.steps is not None and self.epochs is not None:
+            raise typer.BadParameter("give either --steps or --epochs")
+        if (self.epochs is None) != (self.samples is None):
+            raise typer.BadParameter("--epochs and --samples go together")
+
+    def length(self, batch_size: int) -> int | None:
+        """Steps of the whole job, if anything was said."""
+        if self.epochs is None or self.samples is None:
+            return self.steps
+        return self.epochs * math.ceil(self.samples / batch_size)
+
+
+@dataclass(frozen=True)
 class Machine:
     """A device in certain settings under a certain meter."""
 

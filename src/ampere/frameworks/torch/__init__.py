@@ -7,6 +7,8 @@ Importing this package imports torch.
 
 from __future__ import annotations
 
+import copy
+import os
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -21,6 +23,8 @@ from ampere.frameworks.torch.kinds import Setting
 from ampere.frameworks.torch.loading import in_words, load_model
 from ampere.frameworks.torch.losses import find_loss, loss_name
 from ampere.frameworks.torch.reading import Reading, read_layers, read_model
+from ampere.frameworks.torch.saving import load_weights
+from ampere.frameworks.torch.slimming import Slimmer
 from ampere.frameworks.torch.training import OPTIMIZERS
 from ampere.inputs import Inputs, InputSpec, parse_inputs
 from ampere.layers import Layer
@@ -34,6 +38,7 @@ __all__ = [
     "find_loss",
     "load_model",
     "loss_name",
+    "make_slimmer",
     "plan_variants",
     "read",
     "read_layers",
@@ -85,6 +90,32 @@ def read_whole(
     loss: Loss = "auto",
 ) -> Reading:
     """The layers of a model, and which of its parameters belong to none of them."""
+    return read_model(*_prepare(model, input, batch_size, optimizer, loss))
+
+
+def make_slimmer(
+    model: nn.Module | str,
+    input: Input | None = None,
+    *,
+    weights: str | os.PathLike[str] | None = None,
+    batch_size: int = 10,
+    optimizer: str = "sgd",
+    loss: Loss = "auto",
+    importance: str = "l2",
+    seed: int = 0,
+) -> Slimmer:
+    """A model, with weights of a file if one is given, ready to be made narrower."""
+    built, inputs, setting = _prepare(model, input, batch_size, optimizer, loss)
+    if weights is not None:
+        built = built if isinstance(model, str) else copy.deepcopy(built)
+        load_weights(built, weights)
+    return Slimmer(built, inputs, setting, importance, seed)
+
+
+def _prepare(
+    model: nn.Module | str, input: Input | None, batch_size: int, optimizer: str, loss: Loss
+) -> tuple[nn.Module, Inputs, Setting]:
+    """The model itself, what it is fed and how it is trained, all of it checked."""
     if batch_size < 1:
         raise ModelError(f"a batch of {batch_size} cannot be trained: use 1 or more")
     if optimizer not in OPTIMIZERS:
@@ -101,7 +132,7 @@ def read_whole(
         raise ModelError(f"{type(model).__name__} is frozen: there is nothing to train")
     if inputs is None:
         raise ModelError("the model's input is not known: pass its shape, such as (3, 32, 32)")
-    return read_model(model, inputs, setting)
+    return model, inputs, setting
 
 
 def resize(

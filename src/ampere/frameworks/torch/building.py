@@ -33,7 +33,7 @@ def build_layer(layer: Layer) -> nn.Module:
     modules: dict[int, nn.Module] = {}
     for k, call in enumerate(structure.calls, start=1):
         if is_module(call):
-            modules[k] = modules[call.again] if call.again else _module(call, layer.widths)
+            modules[k] = modules[call.again] if call.again else build_module(call, layer.widths)
     chain = _as_chain(structure, modules)
     return chain if chain is not None else Piece(structure, modules, layer.widths)
 
@@ -139,7 +139,16 @@ def fill_each(arguments: Mapping[str, Json], widths: Mapping[str, int]) -> dict[
     return {name: fill(value, widths) for name, value in arguments.items()}
 
 
-def _module(call: Call, widths: Mapping[str, int]) -> nn.Module:
+def modules_in(piece: nn.Module, structure: Structure) -> dict[int, nn.Module]:
+    """The modules of a layer that was built, by the number of the call."""
+    numbers = [k for k, call in enumerate(structure.calls, start=1) if is_module(call)]
+    if isinstance(piece, Piece):
+        return {k: piece.held[str(k)] for k in numbers}
+    return dict(zip(numbers, [piece] if len(numbers) == 1 else list(piece.children())))
+
+
+def build_module(call: Call, widths: Mapping[str, int]) -> nn.Module:
+    """One module at these widths."""
     cls = getattr(nn, call.op, None)
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         raise ModelError(f"{call.op} is not a module of torch")

@@ -13,6 +13,7 @@ import textwrap
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,6 +28,28 @@ _PATTERN = re.compile(r"(?P<source>.+?):(?P<name>[^\W\d]\w*)(?P<arguments>\(.*\)
 _FORMS = "write zoo:lenet5, path/file.py:factory or package.module:factory(width=32)"
 
 
+@dataclass(frozen=True)
+class ModelName:
+    """What a text that names a model says: where it lies, what it is called, how it is built."""
+
+    source: str  # `zoo`, a module, or a file
+    name: str
+    arguments: dict[str, Any]
+
+    @property
+    def path(self) -> Path | None:
+        """The file, if it is one."""
+        return _path(self.source)
+
+
+def parse_spec(spec: str) -> ModelName:
+    """Read a text such as `path/file.py:factory(width=32)`; nothing is imported."""
+    match = _PATTERN.fullmatch(spec.strip())
+    if match is None:
+        raise ModelError(f"{spec!r} names no model: {_FORMS}")
+    return ModelName(match["source"], match["name"], _arguments(match["arguments"] or "()", spec))
+
+
 def load_model(spec: str, input: Inputs | None = None) -> tuple[nn.Module, Inputs]:
     """Build the model that a text names, and say what it is fed.
 
@@ -39,11 +62,8 @@ def load_model(spec: str, input: Inputs | None = None) -> tuple[nn.Module, Input
     Raises:
         ModelError: The text is malformed, or what it names cannot be found or built.
     """
-    match = _PATTERN.fullmatch(spec.strip())
-    if match is None:
-        raise ModelError(f"{spec!r} names no model: {_FORMS}")
-    source, name = match["source"], match["name"]
-    arguments = _arguments(match["arguments"] or "()", spec)
+    parsed = parse_spec(spec)
+    source, name, arguments = parsed.source, parsed.name, parsed.arguments
     if source == "zoo":
         family = zoo.family(name)
         return _build(family.build, arguments, f"zoo:{name}", ()), input or family.input
@@ -63,13 +83,24 @@ def load_loss(spec: str) -> Callable[[Any], Any]:
     Raises:
         ModelError: The text is malformed, or what it names cannot be found or called so.
     """
+    with load_function(spec, "loss") as (loss, _):
+        check_arguments(loss, f"{spec.strip()} is called with what the model returns", None)
+        return loss
+
+
+@contextmanager
+def load_function(spec: str, makes: str) -> Iterator[tuple[Callable[..., Any], tuple[Path, ...]]]:
+    """The user's function that a text names and where it lies, able to import what lies there.
+
+    Raises:
+        ModelError: The text is malformed, or what it names cannot be found.
+    """
     if not names_loss(spec):
-        raise ModelError(f"{spec!r} names no loss: write path/file.py:loss or package.module:loss")
+        forms = f"path/file.py:{makes} or package.module:{makes}"
+        raise ModelError(f"{spec!r} names no {makes}: write {forms}")
     source, _, name = spec.strip().rpartition(":")
-    with _imported(source) as (module, _):
-        loss: Callable[[Any], Any] = _named(module, name, source, "loss")
-    _check_arguments(loss, f"{source}:{name} is called with what the model returns", None)
-    return loss
+    with _imported(source) as (module, homes):
+        yield _named(module, name, source, makes), homes
 
 
 def names_loss(spec: str) -> bool:
@@ -202,7 +233,7 @@ def _build(
         if arguments:
             raise ModelError(f"{label} is a model already: leave its arguments out")
         return factory
-    _check_arguments(factory, label, **arguments)
+    check_arguments(factory, label, **arguments)
     try:
         model = factory(**arguments)
     except AmpereError:
@@ -214,7 +245,8 @@ def _build(
     return model
 
 
-def _check_arguments(code: Callable[..., Any], label: str, /, *given: Any, **named: Any) -> None:
+def check_arguments(code: Callable[..., Any], label: str, /, *given: Any, **named: Any) -> None:
+    """Raise a ModelError that begins with the label, unless code can be called so."""
     try:
         signature = inspect.signature(code)
     except (TypeError, ValueError):  # some builtins have none: calling it will tell

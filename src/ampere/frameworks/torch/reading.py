@@ -19,6 +19,7 @@ from typing import Any
 from torch import nn
 
 from ampere.errors import ModelError
+from ampere.frameworks.torch.channels import Channels
 from ampere.frameworks.torch.counting import runs_resized, with_features
 from ampere.frameworks.torch.cutting import (
     NORMALISATION,
@@ -30,20 +31,31 @@ from ampere.frameworks.torch.cutting import (
     tainted_calls,
 )
 from ampere.frameworks.torch.kinds import Setting
-from ampere.frameworks.torch.recording import Value
-from ampere.frameworks.torch.sizing import follow
+from ampere.frameworks.torch.recording import TracedCall, Value
+from ampere.frameworks.torch.sizing import Sizes, follow
 from ampere.frameworks.torch.tracing import Trace, trace
 from ampere.frameworks.torch.writing import Borders, Writer
 from ampere.inputs import Inputs
-from ampere.layers import Layer, Role
+from ampere.layers import Layer, Role, Size
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a layer was read from: its calls, and how it names the channels that vary in it."""
+
+    calls: tuple[TracedCall, ...]
+    names: Mapping[Channels, Size]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The layers of a model, and its parameters that belong to none, by name and size."""
+    """The layers of a model, its parameters that belong to none, and what it was read from."""
 
     layers: tuple[Layer, ...]
-    unused: Mapping[str, int]
+    unused: Mapping[str, int]  # by name and size
+    parts: tuple[Part, ...]  # one a layer
+    trace: Trace
+    sizes: Sizes
 
 
 def read_layers(
@@ -68,7 +80,8 @@ def read_model(model: nn.Module, inputs: Inputs, setting: Setting) -> Reading:
         raise ModelError(f"{type(model).__name__} has no layer with parameters to estimate")
     calls = sorted((call for group in groups for call in group), key=lambda call: call.index)
     needed = replace(traced, calls=tuple({call.index: call for call in calls}.values()))
-    writer = Writer(needed, follow(needed), inputs, setting)
+    sizes = follow(needed)
+    writer = Writer(needed, sizes, inputs, setting)
     borders = _borders(groups, traced)
     writer.settle(groups, borders)
     names = _distinct([_name_of(group, tainted) for group in groups])
@@ -79,7 +92,11 @@ def read_model(model: nn.Module, inputs: Inputs, setting: Setting) -> Reading:
         layers.append(replace(layer, params=writer.hold(group), reads=reads))
     named = {traced.parameter(name): p for name, p in model.named_parameters()}
     unused = {name: p.numel() for name, p in named.items() if name not in writer.held}
-    return Reading(_without_plain_reads(layers), unused)
+    parts = tuple(
+        Part(tuple(group), writer.names(group, border) if layer.widths else {})
+        for layer, group, border in zip(layers, groups, borders, strict=True)
+    )
+    return Reading(_without_plain_reads(layers), unused, parts, needed, sizes)
 
 
 def _layer(writer: Writer, name: str, group: Segment, borders: Borders, role: Role) -> Layer:

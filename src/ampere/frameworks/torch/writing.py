@@ -77,6 +77,10 @@ class Writer:
                     ratio = Fraction(size.times, size.over)
                     root.require((ratio * naming.multiples[size.width]).numerator)
 
+    def names(self, group: Segment, borders: Borders) -> Mapping[Channels, Size]:
+        """The channels that vary in a layer of these calls, as multiples of its widths."""
+        return _Naming.of(self.sizes, group, borders).names
+
     def hold(self, group: Segment) -> int:
         """Count the parameters of a group, and those of later layers as shared with it."""
         fresh = {}
