@@ -15,7 +15,7 @@ setup: $(STAMP)  ## create .venv and install ampere into it
 # constraints.txt bounds torch: without it pip takes several gigabytes of CUDA packages.
 $(STAMP): pyproject.toml constraints.txt src/ampere/__init__.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,prune,figures,dev]'
 	@touch $(STAMP)
 
 # Only tests need it: those of devices that are reached by ssh start an sshd of their own.
@@ -41,7 +41,7 @@ format: setup  ## let ruff format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-benchmarks: setup  ## the figures in docs/results.md; takes three hours, leave the machine alone
+benchmarks: setup  ## the figures in docs/results.md; takes four hours, leave the machine alone
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/fidelity.py
 	$(BIN)/python benchmarks/accuracy.py --again
@@ -52,6 +52,9 @@ benchmarks: setup  ## the figures in docs/results.md; takes three hours, leave t
 	$(BIN)/python benchmarks/drift.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/simulated.py
+	$(BIN)/python benchmarks/pruning.py --again
+	$(BIN)/python benchmarks/coupling.py
+	$(BIN)/python benchmarks/processes.py
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
 benchmark-reading:  ## read every architecture of timm; takes half an hour

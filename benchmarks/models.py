@@ -399,3 +399,29 @@ class QuestionAnswering(nn.Module):
 @fed("3x32x32, question=12:int64<200")
 def question_answering(width: int = 32, hidden: int = 96, depth: int = 2) -> nn.Module:
     return QuestionAnswering(width, hidden, depth)
+
+
+# --- Digits ---------------------------------------------------------------------------------------
+
+
+class RowLSTM(nn.Module):
+    """Reads an image row by row: an embedding of each, an LSTM, and a head on its last state."""
+
+    def __init__(self, embedding: int = 64, hidden: int = 256) -> None:
+        super().__init__()
+        self.embed = nn.Linear(32, embedding)
+        self.lstm = nn.LSTM(embedding, hidden, batch_first=True)
+        self.head = nn.Linear(hidden, CLASSES)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Logits of a batch of images."""
+        x: Tensor
+        x, _ = self.lstm(F.relu(self.embed(rows)))
+        x = self.head(x[:, -1])
+        return x
+
+
+@fed("32x32")
+def row_lstm(embedding: int = 64, hidden: int = 256) -> nn.Module:
+    """A recurrent classifier of images of 32 rows."""
+    return RowLSTM(embedding, hidden)

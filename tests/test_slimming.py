@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from reference_models import REFERENCES, Reference
 from torch import Tensor, nn
 
 from ampere import zoo
@@ -21,6 +20,7 @@ from ampere.frameworks.torch.slimming import Slim, Slimmer
 from ampere.frameworks.torch.tracing import synthetic_inputs
 from ampere.inputs import parse_inputs
 from ampere.resizing import choices
+from reference_models import REFERENCES, Reference
 
 BATCH = 4
 # Attention divides by the root of a head's size, so a masked original is not the same model.

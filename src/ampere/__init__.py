@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 if TYPE_CHECKING:
     from ampere.api import after_steps, align, calibrate, check, evaluate, measure, profile
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from ampere.opening import open_device
     from ampere.profiles import Profile, fit
     from ampere.profiling import Profiler
-    from ampere.pruning import Pruning, prune
+    from ampere.pruning import prune
+    from ampere.prunings import Pruning
     from ampere.strategies import Strategy
     from ampere.workloads import Settings
 
@@ -56,7 +57,7 @@ _HOMES = {
     "Profile": "ampere.profiles",
     "Profiler": "ampere.profiling",
     "Provenance": "ampere.meters.meter",
-    "Pruning": "ampere.pruning",
+    "Pruning": "ampere.prunings",
     "Reading": "ampere.meters.meter",
     "Role": "ampere.layers",
     "Settings": "ampere.workloads",

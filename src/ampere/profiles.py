@@ -123,10 +123,12 @@ class Profile:
         batch_size: int | None = None,
         optimizer: str | None = None,
         loss: Loss | None = None,
+        round_to: int = 1,
     ) -> FamilyTables:
         """Tables of what a model costs at any widths up to its own, for search over millions.
 
-        The model is the one that the profile was made for, unless another one is given.
+        The model is the one that the profile was made for, unless another one is given. Only sizes
+        that are multiples of `round_to` are in them, where the model's own are.
         """
         from ampere.frameworks.torch.counting import with_features
 
@@ -137,7 +139,7 @@ class Profile:
                 raise DataError("which model? the profile does not say how to build it again")
             model = self.header.model
         layers = self._layers(model, input, batch_size, optimizer, loss)
-        return FamilyTables(layers, self.fit, with_features)
+        return FamilyTables(layers, self.fit, with_features, round_to)
 
     def estimate_many(self, widths: npt.ArrayLike) -> Array:
         """Joules per step of candidates of the model that the profile was made for.
@@ -392,8 +394,12 @@ def describe_device(fingerprint: Fingerprint) -> str:
         fingerprint.conditions.get("host", ""),
         identity.get("processor", ""),
         f"{identity.get('cores', '?')} cores",
-        f"{identity.get('threads', '?')} threads",
+        _threads(identity.get("threads", "?")),
         identity.get("accelerator", ""),
         identity.get("framework", ""),
     ]
     return ", ".join(part for part in parts if part)
+
+
+def _threads(count: str) -> str:
+    return "1 thread" if count == "1" else f"{count} threads"

@@ -267,7 +267,7 @@ def draw(space: Space, rng: np.random.Generator, count: int) -> Ints:
     bottom, top = np.sort(rng.random((2, count), dtype=np.float32), axis=0)
     span = top - bottom
     columns = np.empty((len(space.names), count), dtype=np.intp)
-    for column, low, high in zip(columns, space.low, space.high, strict=True):
+    for column, low, high in zip(columns, space.low.tolist(), space.high.tolist(), strict=True):
         share = bottom + span * rng.random(count, dtype=np.float32)
         np.minimum(low + share * (high - low + 1), high, out=column, casting="unsafe")
     return columns.T  # whole columns lie together: they are what tables are looked up by
@@ -283,43 +283,29 @@ def regrow(space: Space, widths: Ints, limit: float) -> Ints:
 
 
 def _regrow(space: Space, levels: Ints, limit: float) -> Ints:
-    while True:
-        lines = _lines(space, levels, space.high)
-        larger = _within(space, _free(space, levels, lines), limit, 1)
-        if not len(larger):
-            larger = _within(space, _paid(space, levels, lines, limit), limit, 1)
-        if not len(larger):
-            return levels
+    while len(larger := _within(space, _larger(space, levels, limit), limit, 1)):
         (levels,) = larger
+    return levels
 
 
-def _free(space: Space, levels: Ints, lines: list[Array]) -> Ints:
-    """What costs no more: the largest sizes of all axes at once, then each of one axis."""
-    most = lines[0][0] + SAME * abs(lines[0][0])
-    ahead = [np.flatnonzero(line <= most)[::-1] for line in lines]
-    together = levels + [steps[0] for steps in ahead]
-    rows = np.concatenate((together[None], _alone(levels, ahead)))
-    rows = _select(rows, (rows != levels).any(1))
-    return _select(rows, space.cost(rows) <= most)
-
-
-def _paid(space: Space, levels: Ints, lines: list[Array], limit: float) -> Ints:
-    """What is worth its cost: many steps at once, then each of one axis, the best first."""
+def _larger(space: Space, levels: Ints, limit: float) -> Ints:
+    """What could be grown: many steps at once, then each of one axis, the best first."""
+    lines = _lines(space, levels, space.high)
     now = lines[0][0]
     slack = max(0.0, limit - space.bound(levels[None])[0])
-    most = now + slack + SAME * limit  # by a guess at the bounds, which are computed for the best
+    most = now + slack + SAME * limit  # as if bounds rose by no more than costs
     gains, prices, ahead, ratios = [], [], [], []
     for log, line, level in zip(space.logs, lines, levels, strict=True):
         gain = np.where(line <= most, log[level:] - log[level], -np.inf)
         price = (line - now) / limit
-        steps = np.flatnonzero(gain > 0)
+        steps = np.flatnonzero((gain > 0) | (line <= now + SAME * abs(now)))[1:]  # 0 is free, too
         gains.append(gain)
         prices.append(price)
         ahead.append(steps)
         ratios.append(gain[steps] / np.maximum(price[steps], NOTHING))
     rows = _alone(levels, ahead)[np.argsort(-np.concatenate(ratios), kind="stable")]
-    together = levels + _walk(gains, prices, lines, GROW_SHARE * slack)
-    return np.concatenate((together[None], rows)) if len(rows) else rows
+    walk = _walk(gains, prices, lines, GROW_SHARE * slack)
+    return np.concatenate(((levels + walk)[None], rows)) if walk.any() else rows
 
 
 def _descend(space: Space, limit: float) -> Ints:
@@ -427,7 +413,8 @@ def _fits_whole(space: Space, limit: float) -> bool:
     if not least <= limit:
         needed, allowed = map(space.guide.describe, (float(least), limit))
         raise DataError(
-            f"even the smallest widths need {needed} a step, and {allowed} are allowed: allow more"
+            f"the least possible is {needed} a step, to be as sure as asked, and {allowed} are"
+            " allowed: allow more, or ask for less confidence or smaller least widths"
         )
     return False
 

@@ -37,10 +37,13 @@ class FamilyTables:
     """What every member of a family costs, at any of its widths up to the original ones.
 
     `names` are the free widths, named by the layer where they first appear (`conv1.out`); widths
-    that are tied to them follow. Candidates are rows of sizes in this order.
+    that are tied to them follow. Candidates are rows of sizes in this order, multiples of
+    `round_to` where the original is one.
     """
 
-    def __init__(self, layers: Sequence[Layer], fit: AdditiveFit, count: Count) -> None:
+    def __init__(
+        self, layers: Sequence[Layer], fit: AdditiveFit, count: Count, round_to: int = 1
+    ) -> None:
         self._fit = fit
         unknown = [layer.name for layer in map(count, layers) if not fit.encoder.covers(layer)]
         if unknown:
@@ -49,8 +52,10 @@ class FamilyTables:
         if not free:
             raise DataError("no width of this model is free to choose: use `estimate`")
         self.names = tuple(_name(layers, choice) for choice in free)
-        self.largest = tuple(choice.size // choice.step * choice.step for choice in free)
-        self.steps = tuple(choice.step for choice in free)
+        self.steps = tuple(_step(choice, round_to) for choice in free)
+        self.largest = tuple(
+            choice.size // step * step for choice, step in zip(free, self.steps, strict=True)
+        )
         self._context = depth_context(layers)
         self._grid = Grid(places_of(layers, free), self.largest, self.steps, fit, count)
 
@@ -280,6 +285,19 @@ def _coordinate(grid: Grid, place: Place, encoded: means.Layers, i: int, name: s
 def _distance(ours: Table, theirs: Table) -> tuple[Axes, Array]:
     axes = tuple(sorted({*ours.axes, *theirs.axes}))
     return axes, np.abs(ours.spread(axes) - theirs.spread(axes))
+
+
+def entries(layers: Sequence[Layer], round_to: int = 1) -> int:
+    """How many sizes all layers have together: what making tables takes time for."""
+    free = [choice for choice in choices(layers) if not choice.fixed]
+    levels = [choice.size // _step(choice, round_to) + 1 for choice in free]
+    return sum(math.prod(levels[axis] for axis in place.axes) for place in places_of(layers, free))
+
+
+def _step(choice: Choice, round_to: int) -> int:
+    """What sizes are multiples of; the original must stay one of them."""
+    step = math.lcm(choice.step, round_to)
+    return step if choice.size % step == 0 else choice.step
 
 
 def _name(layers: Sequence[Layer], choice: Choice) -> str:

@@ -8,7 +8,17 @@ from typing import Annotated
 
 import typer
 
-from ampere.cli.options import AsJson, Care, Job, Machine, MixDevices, Model, ProfilePath, Training
+from ampere.cli.options import (
+    AsJson,
+    Care,
+    Job,
+    Machine,
+    MixDevices,
+    Model,
+    ProfilePath,
+    Training,
+    above_zero,
+)
 from ampere.cli.shell import json_text, say
 
 
@@ -45,6 +55,10 @@ def prune(
     least: Annotated[
         float, typer.Option(metavar="SHARE", help="What stays of every width at least.")
     ] = 0.1,
+    round_to: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Widths in multiples of N. Default: as it can."),
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -55,8 +69,14 @@ def prune(
     fine_tune: Annotated[
         int, typer.Option(min=0, metavar="N", help="Steps of fine-tuning, with --data.")
     ] = 0,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(metavar="RATE", help="Of fine-tuning.", callback=above_zero),
+    ] = None,
     job: Job = Job(),
-    seed: Annotated[int, typer.Option(metavar="N", help="Of everything that is random.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Of everything that is random.")
+    ] = 0,
     verify: Annotated[
         bool, typer.Option("--verify", help="Meter both models, side by side.")
     ] = False,
@@ -70,9 +90,11 @@ def prune(
     Writes the smaller model (weights, widths, and a Python file that builds it), and says what was
     cut where and what training it will cost.
     """
+    import safetensors  # noqa: F401  what is missing is said now, not after an hour of fine-tuning
+
     from ampere.profiles import Profile
     from ampere.pruning import prune as prune_model
-    from ampere.pruning import refuse_to_overwrite
+    from ampere.prunings import refuse_to_overwrite
 
     refuse_to_overwrite(output)
     profile = Profile.load(path)
@@ -90,14 +112,17 @@ def prune(
             guide=guide,
             importance=importance,
             least=least,
+            round_to=round_to,
             steps=job.length(batch_size),
             data=data,
             fine_tune_steps=fine_tune,
+            learning_rate=learning_rate,
             seed=seed,
             verify=verify,
             device=device,
             any_device=any_device,
             effort=care.effort(),
+            watch=lambda doing: say(f"{doing} ..."),
         )
     found.save(output)
     say(f"wrote {output}: model.py builds the model, model.safetensors holds its weights")

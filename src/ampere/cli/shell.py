@@ -19,6 +19,11 @@ from ampere import tables
 from ampere.errors import AmpereError
 from ampere.layers import Json
 
+_EXTRAS = {  # packages that not everybody needs: how they are called, and what brings them
+    "torch": ("PyTorch", "torch"),
+    "safetensors": ("safetensors", "prune"),
+    "matplotlib": ("matplotlib", "figures"),
+}
 BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 
 
@@ -52,9 +57,11 @@ class Shell(TyperCommand):
         except AmpereError as error:
             _end(f"error: {error}", 1, debug)
         except ModuleNotFoundError as error:
-            if error.name != "torch":
+            package, _, _ = (error.name or "").partition(".")
+            if package not in _EXTRAS:
                 raise
-            _end("error: this needs PyTorch: pip install 'ampere[torch]'", 1, debug)
+            title, extra = _EXTRAS[package]
+            _end(f"error: this needs {title}: pip install 'ampere[{extra}]'", 1, debug)
 
 
 def say(text: str) -> None:

@@ -23,9 +23,9 @@ from ampere.frameworks.torch.kinds import Setting
 from ampere.frameworks.torch.loading import in_words, load_model
 from ampere.frameworks.torch.losses import find_loss, loss_name
 from ampere.frameworks.torch.reading import Reading, read_layers, read_model
-from ampere.frameworks.torch.saving import load_weights
 from ampere.frameworks.torch.slimming import Slimmer
 from ampere.frameworks.torch.training import OPTIMIZERS
+from ampere.frameworks.torch.weights import load_weights
 from ampere.inputs import Inputs, InputSpec, parse_inputs
 from ampere.layers import Layer
 from ampere.resizing import resize as resized

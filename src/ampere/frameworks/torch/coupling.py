@@ -30,21 +30,16 @@ POINTWISE = {
 }
 
 
-@dataclass(frozen=True)
-class Slice:
-    """A dimension of a parameter or buffer whose indices are elements."""
-
-    name: str
-    dim: int
-    elements: Ints
-
-
 @dataclass
 class Coupling:
-    """The elements of a model, joined where they meet, and the weights that belong to them."""
+    """The elements of a model, joined where they meet, and the weights that belong to them.
+
+    `slices` has the element of every index, for each dimension of a parameter or buffer, by name,
+    that follows channels.
+    """
 
     origins: list[tuple[Channels, Ints]] = field(default_factory=list)
-    slices: list[Slice] = field(default_factory=list)
+    slices: dict[tuple[str, int], Ints] = field(default_factory=dict)
     stuck: set[Channels] = field(default_factory=set)  # they cannot be followed, so not be cut
     _parents: list[int] = field(default_factory=list)
 
@@ -88,7 +83,7 @@ class Follower:
         self.coupling = Coupling()
         self.labels: dict[Value, Labels] = {value: {} for value in reading.trace.inputs}
         self.read = {value for call in reading.trace.calls for value in call.inputs}
-        self.ran: dict[str, dict[Path, Labels]] = {}  # modules: a second run has the same weights
+        self.ran: dict[str, Ints] = {}  # what modules made: a second run has the same weights
         self.tensors = dict(reading.trace.inputs) | {
             Value(call.index, path): tensor
             for call in reading.trace.calls
@@ -153,11 +148,9 @@ class Follower:
         return found
 
     def _slice(self, name: str, dim: int, elements: Ints) -> None:
-        known = next((s for s in self.coupling.slices if (s.name, s.dim) == (name, dim)), None)
-        if known is None:
-            self.coupling.slices.append(Slice(name, dim, elements))
-        else:  # tied weights: both uses have the same channels
-            self.coupling.join(known.elements, elements)
+        known = self.coupling.slices.setdefault((name, dim), elements)
+        if known is not elements:  # tied weights: both uses have the same channels
+            self.coupling.join(known, elements)
 
     def weight(self, call: TracedCall, part: str, dim: int, elements: Ints | None) -> None:
         """One dimension of a module's parameter or buffer follows these elements."""
@@ -172,17 +165,17 @@ class Follower:
         """The elements along a dimension of the first input, if it varies."""
         value = call.inputs[0]
         dim = self._dims(value)[position]
-        return self.along(value, position) if self.varies(dim) else None
+        stuck = isinstance(dim, Scaled) and dim.root in self.coupling.stuck
+        return self.along(value, position) if self.varies(dim) and not stuck else None
 
     def made(self, call: TracedCall, argument: str, count: int) -> Ints | None:
         """Elements of the channels that a module makes, if they vary; the same in a second run."""
         dim: Any = self.sizes.arguments.get(call.index, {}).get(argument)
         if not self.varies(dim):
             return None
-        again = self.ran.setdefault(f"{call.where}.{argument}", {})
-        if () not in again:
-            again[()] = {0: self.coupling.start(dim, count)}
-        return again[()][0]
+        if call.where not in self.ran:
+            self.ran[call.where] = self.coupling.start(dim, count)
+        return self.ran[call.where]
 
     def together(self, elements: Ints | None, blocks: int) -> None:
         """The same places of each of several equal blocks stay or go together."""

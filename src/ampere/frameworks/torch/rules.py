@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -136,6 +136,17 @@ RULES: tuple[tuple[tuple[type, ...], Rule], ...] = (
     ((nn.LayerNorm, nn.RMSNorm), _layer_norm),
     ((nn.PReLU,), _prelu),
 )
+
+
+def weight_dims(call: TracedCall, sizes: Mapping[str, Any]) -> Dims | None:
+    """The dimensions of a table or a matrix, which two modules may share."""
+    module = call.module
+    if isinstance(module, nn.Embedding):
+        return (module.num_embeddings, sizes.get("embedding_dim", module.embedding_dim))
+    if isinstance(module, nn.Linear):
+        out = sizes.get("out_features", module.out_features)
+        return (out, sizes.get("in_features", module.in_features))
+    return None
 
 
 def has_rule(module: nn.Module) -> bool:

@@ -3,76 +3,72 @@
 from __future__ import annotations
 
 import json
-import os
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import torch
 from torch import nn
 
-from ampere.errors import DataError
 from ampere.frameworks.torch.building import build
-from ampere.frameworks.torch.loading import parse_spec
+from ampere.frameworks.torch.loading import homes_of, parse_spec
 from ampere.frameworks.torch.slimming import Slim
 from ampere.layers import Json
 from ampere.workloads import Workload
 
 WEIGHTS, WIDTHS, CODE = "model.safetensors", "widths.json", "model.py"
-WRAPPERS = ("state_dict", "model_state_dict", "model", "net")  # keys that checkpoints put around
 
-_PLAIN = "save model.state_dict() with torch.save, or as safetensors"
+_NORM = nn.modules.batchnorm._NormBase
 _HEAD = '''"""{title}
 
     from model import build
 
-    model = build()
+    model = build({given})
 """
 
-from pathlib import Path
+{imports}from pathlib import Path
 
-{imports}from safetensors.torch import load_model
+{ours}from safetensors.torch import load_model
 from torch import nn
 
 HERE = Path(__file__).resolve().parent
 '''
+_BUILD = '''
 
-_SMALLER = '''
-# What became smaller, by its name in the original.
-MODULES = {{
-{modules}}}
-PARAMETERS = {{
-{parameters}}}
-
-
-{original}
-
-def build(model: "nn.Module | None" = None, weights: "str | Path | None" = None) -> nn.Module:
-    """The original with smaller modules, and the weights that were kept."""
-    model = original() if model is None else model
+def build({model}weights: "str | Path | None" = None) -> nn.Module:
+    """{what}"""
+'''
+_LOAD = """\
+    load_model(model, str(weights or HERE / "{weights}"){how})
+    return model
+"""
+# What a file has of each of these is only what its model needs: most have no more than modules.
+_STEPS = {
+    "MODULES": """\
     for name, make in MODULES.items():
-        owner, _, part = name.rpartition(".")
         old, new = model.get_submodule(name), make()
-        for parameter, kept in new.named_parameters():
-            kept.requires_grad_(old.get_parameter(parameter).requires_grad)
-        setattr(model.get_submodule(owner), part, new)
-    for name, shape in PARAMETERS.items():
+        for part, kept in new.named_parameters():
+            was = old.get_parameter(part)
+            kept.data = kept.data.to(was.dtype)
+            kept.requires_grad_(was.requires_grad)
+        for path, module in list(model.named_modules(remove_duplicate=False)):
+            if module is old:
+                owner, _, part = path.rpartition(".")
+                setattr(model.get_submodule(owner), part, new)
+""",
+    "TENSORS": """\
+    for name, shape in TENSORS.items():
         owner, _, part = name.rpartition(".")
-        held = getattr(model.get_submodule(owner), part)
+        module = model.get_submodule(owner)
+        held = getattr(module, part)
         held.data = held.data.new_empty(shape)
-{ties}    load_model(model, str(weights or HERE / "{weights}"))
-    return model
-'''
-
-_REBUILT = '''
-
-def build(weights: "str | Path | None" = None) -> nn.Module:
-    """The model built from its layers, since sizes stand in its own code; needs ampere."""
-    model = build_layers(HERE / "{widths}")
-    load_model(model, str(weights or HERE / "{weights}"))
-    return model
-'''
+        if not isinstance(held, nn.Parameter):
+            module.register_buffer(part, held)  # the file has it, even if the original would not
+""",
+    "TIES": """\
+    for name, first in TIES.items():
+        owner, _, part = name.rpartition(".")
+        setattr(model.get_submodule(owner), part, model.get_parameter(first))
+""",
+}
 
 
 def write_model(
@@ -89,7 +85,12 @@ def write_model(
     """
     from safetensors.torch import save_model
 
+    for name in slim.parameters.keys() & dict(slim.model.named_buffers()).keys():
+        # What a model makes anew when it is built would be of the original's size.
+        owner, _, part = name.rpartition(".")
+        slim.model.get_submodule(owner).register_buffer(part, slim.model.get_buffer(name))
     save_model(slim.model, str(folder / WEIGHTS))
+    (folder / WEIGHTS).chmod(0o644)  # some versions of safetensors let nobody else read it
     rows = {**facts, "layers": Workload(slim.layers).to_json()["layers"]}
     (folder / WIDTHS).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     (folder / CODE).write_text(code(slim, source, title), encoding="utf-8")
@@ -99,59 +100,89 @@ def code(slim: Slim, source: str | None, title: str) -> str:
     """The Python file that builds a narrower model."""
     title = title.replace("\\", "/").replace('"""', "'''")
     if slim.rebuilt:
-        imports = "from ampere.frameworks.torch.saving import build_layers\n"
-        head = _HEAD.format(title=title, imports=imports)
-        return head + _REBUILT.format(weights=WEIGHTS, widths=WIDTHS)
-    imports, original = _original(source)
-    lines = {name: f"    {name!r}: lambda: {made},\n" for name, made in slim.modules.items()}
-    ties = [
-        f"    model.get_submodule({b.rpartition('.')[0]!r}).{b.rpartition('.')[2]} ="
-        f" model.get_parameter({a!r})\n"
-        for a, b in _ties(slim.model)
+        ours = "from ampere.frameworks.torch.saving import build_layers\n"
+        what = "The model built from its layers, since sizes stand in its own code; needs ampere."
+        parts = [
+            _HEAD.format(title=title, given="", imports="", ours=ours),
+            _BUILD.format(model="", what=what),
+            f'    model = build_layers(HERE / "{WIDTHS}")\n',
+            _LOAD.format(weights=WEIGHTS, how=""),
+        ]
+        return "".join(parts)
+    changes = {
+        "MODULES": {name: f"lambda: {made}" for name, made in slim.modules.items()},
+        "TENSORS": {name: repr(shape) for name, shape in slim.parameters.items()},
+        "TIES": {name: _quoted(first) for name, first in _ties(slim.model).items()},
+    }
+    made = [name for name, lines in changes.items() if lines]
+    imports, ours, original = _original(source) if source else ("", "", "")
+    model = 'model: "nn.Module | None" = None, ' if source else "model: nn.Module, "
+    what = "The original with smaller modules, and the weights that were kept."
+    parts = [
+        _HEAD.format(title=title, given="" if source else "original", imports=imports, ours=ours),
+        "\n# What is not as it was, by its name in the original.\n" if made else "",
+        *(f"{name} = {_dict(changes[name])}\n" for name in made),
+        original,
+        _BUILD.format(model=model, what=what),
+        "    model = original() if model is None else model\n" if source else "",
+        *(_STEPS[name] for name in made),
+        _LOAD.format(weights=WEIGHTS, how=", strict=False" if _has_twins(slim.model) else ""),
     ]
-    return _HEAD.format(title=title, imports=imports) + _SMALLER.format(
-        modules="".join(lines.values()),
-        parameters="".join(f"    {n!r}: {s!r},\n" for n, s in slim.parameters.items()),
-        original=original,
-        ties="".join(ties),
-        weights=WEIGHTS,
-    )
+    return "".join(parts)
 
 
-def _original(source: str | None) -> tuple[str, str]:
-    """Imports and a function that builds the original."""
-    head = "def original() -> nn.Module:\n"
-    if source is None:
-        text = "the original was given as an object: pass it, build(model)"
-        return "", f"{head}    raise TypeError({text!r})\n"
+def _original(source: str) -> tuple[str, str, str]:
+    """What builds the original: imports of Python's own and of ampere, and a function."""
     spec = parse_spec(source)
+    head = "\n\ndef original() -> nn.Module:\n"
     given = ", ".join(f"{key}={value!r}" for key, value in spec.arguments.items())
     end = f"    return made if isinstance(made, nn.Module) else made({given})\n"
     if spec.source == "zoo":
-        imports = "from ampere.zoo import family\n"
-        return imports, f"{head}    return family({spec.name!r}).build({given})\n"
+        ours = "from ampere.zoo import family\n"
+        return "", ours, f"{head}    return family({_quoted(spec.name)}).build({given})\n"
     if spec.path is None:
-        imports = f"from {spec.source} import {spec.name} as made\n"
-        return imports, head + end
-    return "import importlib.util\nimport sys\n\n", (
-        f"{head}    path = {str(spec.path)!r}\n"
-        "    sys.path.insert(0, str(Path(path).parent))\n"
+        return "", "", f"{head}    from {spec.source} import {spec.name} as made\n\n{end}"
+    homes = dict.fromkeys(str(home) for home in homes_of(spec.source))
+    loads = (
+        f"    sys.path[:0] = [{', '.join(map(_quoted, homes))}]\n"
+        f"    path = {_quoted(str(spec.path))}\n"
         '    spec = importlib.util.spec_from_file_location("original", path)\n'
         '    module = sys.modules["original"] = importlib.util.module_from_spec(spec)\n'
         "    spec.loader.exec_module(module)\n"
-        f"    made = module.{spec.name}\n{end}"
+        f"    made = module.{spec.name}\n"
     )
+    return "import importlib.util\nimport sys\n", "", head + loads + end
 
 
-def _ties(model: nn.Module) -> list[tuple[str, str]]:
-    """Parameters that stand under two names: the first, and each other."""
+def _dict(lines: Mapping[str, str]) -> str:
+    """A dict of expressions, one a line."""
+    listed = "".join(f"    {_quoted(name)}: {text},\n" for name, text in lines.items())
+    return f"{{\n{listed}}}"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _ties(model: nn.Module) -> dict[str, str]:
+    """Parameters that several modules hold: their other names, and the first."""
     first: dict[int, str] = {}
-    pairs = []
+    found = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         known = first.setdefault(id(parameter), name)
-        if known != name:
-            pairs.append((known, name))
-    return pairs
+        if _owner(model, known) is not _owner(model, name):
+            found[name] = known
+    return found
+
+
+def _has_twins(model: nn.Module) -> bool:
+    """Whether a normalisation stands at two places: safetensors takes its counter for too much."""
+    norms = [m for _, m in model.named_modules(remove_duplicate=False) if isinstance(m, _NORM)]
+    return len(norms) > len({id(norm) for norm in norms})
+
+
+def _owner(model: nn.Module, name: str) -> nn.Module:
+    return model.get_submodule(name.rpartition(".")[0])
 
 
 def build_layers(path: str | Path) -> nn.Module:
@@ -159,49 +190,3 @@ def build_layers(path: str | Path) -> nn.Module:
     rows = json.loads(Path(path).read_text(encoding="utf-8"))
     workload = Workload.from_json({"layers": rows["layers"], "model": None, "stage": "step"})
     return build(workload.layers)
-
-
-def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
-    """Put the weights of a file into a model: safetensors, or what `torch.save` wrote.
-
-    Raises:
-        DataError: It cannot be read, or does not fit; no code in it is executed.
-    """
-    state = _read_state(Path(path))
-    try:
-        missing, unexpected = model.load_state_dict(state, strict=False)
-    except RuntimeError as error:  # sizes differ
-        reason = str(error).strip().splitlines()[-1].strip()
-        raise DataError(f"{path} does not fit the model: {reason}") from None
-    tied = {name for name, _ in model.named_parameters()} | {n for n, _ in model.named_buffers()}
-    missing = [name for name in missing if name in tied]  # a tied weight is there once
-    if missing or unexpected:
-        what = f"no {missing[0]}" if missing else f"{unexpected[0]}, which the model has not"
-        others = len(missing) + len(unexpected) - 1
-        more = f" (and {others} more)" if others else ""
-        raise DataError(f"{path} does not fit the model: it has {what}{more}")
-
-
-def _read_state(path: Path) -> Mapping[str, Any]:
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors import SafetensorError
-            from safetensors.torch import load_file
-
-            try:
-                return dict(load_file(str(path)))
-            except SafetensorError as error:
-                raise DataError(f"{path} is no safetensors file: {error}") from None
-        found: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError):
-        raise DataError(f"{path} holds no plain weights: {_PLAIN}") from None
-    while isinstance(found, Mapping):
-        inner = next((found[key] for key in WRAPPERS if isinstance(found.get(key), Mapping)), None)
-        if inner is None:
-            break
-        found = inner
-    if not isinstance(found, Mapping) or not all(torch.is_tensor(v) for v in found.values()):
-        raise DataError(f"{path} holds no plain weights: {_PLAIN}")
-    return {str(name).removeprefix("module."): tensor for name, tensor in found.items()}

@@ -21,10 +21,20 @@ from typing import Any
 
 import torch
 
-from ampere.frameworks.torch.channels import Channels, Dim, Dims, Path, Power, Scaled, new, pin
+from ampere.frameworks.torch.channels import (
+    Channels,
+    Dim,
+    Dims,
+    Path,
+    Power,
+    Scaled,
+    new,
+    pin,
+    same,
+)
 from ampere.frameworks.torch.literals import Template, propose
 from ampere.frameworks.torch.recording import TracedCall, Value, tensors_in
-from ampere.frameworks.torch.rules import apply_rule, has_rule
+from ampere.frameworks.torch.rules import apply_rule, has_rule, weight_dims
 from ampere.frameworks.torch.tracing import Trace
 
 
@@ -53,6 +63,7 @@ def follow(trace: Trace) -> Sizes:
         tensors.update((Value(call.index, path), t) for path, t in call.outputs.items())
         for path, dims in _dims_of(call, sizes, tensors, made_by, asked).items():
             sizes.dims[Value(call.index, path)] = dims
+    _tie_shared_weights(trace, sizes)
     for value in trace.outputs:
         pin(sizes.of(value))
     for dims in sizes.dims.values():
@@ -60,6 +71,18 @@ def follow(trace: Trace) -> Sizes:
             if isinstance(dim, Scaled) and not dim.root.named:
                 dim.root.pinned = True
     return sizes
+
+
+def _tie_shared_weights(trace: Trace, sizes: Sizes) -> None:
+    """A weight that two modules hold has one shape: what both make of it varies together."""
+    known: dict[str, Dims] = {}
+    for call in trace.calls:
+        dims = weight_dims(call, sizes.arguments.get(call.index, {}))
+        if dims is not None:
+            first = known.setdefault(trace.parameter(f"{call.where}.weight"), dims)
+            for a, b in zip(first, dims, strict=True):
+                if first is not dims and a != b:
+                    same(a, b)
 
 
 def _dims_of(

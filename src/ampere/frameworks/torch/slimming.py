@@ -56,10 +56,14 @@ class Bundle:
 
     def kept(self, share: float) -> float:
         """Which share of the importance stays with the best of them."""
+        return float(self._curve[round(share * len(self.components))])
+
+    @cached_property
+    def _curve(self) -> Array:
+        """The share that stays with the best 0, 1, 2, ... of them."""
         ranked = np.sort(self.importance)[::-1]
-        total = ranked.sum()
-        count = round(share * len(ranked))
-        return float(ranked[:count].sum() / total) if total > 0 else count / len(ranked)
+        sums = np.concatenate(([0.0], np.cumsum(ranked if ranked.any() else np.ones(len(ranked)))))
+        return np.asarray(sums / sums[-1])
 
 
 @dataclass(frozen=True)
@@ -199,12 +203,14 @@ class Slimmer:
         if self.importance == "random":
             return np.random.default_rng(self.seed).random(len(component))
         held = _tensors_of(self.model)
-        weights = [s for s in self.coupling.slices if held[s.name].dim() > 1]
         power = 1 if self.importance == "l1" else 2
-        for each in weights:
-            tensor = held[each.name].detach().to("cpu", torch.float64).abs() ** power
-            others = [d for d in range(tensor.dim()) if d != each.dim]
-            np.add.at(scores, component[each.elements], tensor.sum(others).numpy())
+        for (name, dim), elements in self.coupling.slices.items():
+            tensor = held[name].detach().to("cpu", torch.float64).abs() ** power
+            if not tensor.isfinite().all():
+                raise ModelError(f"{name} holds numbers that are not finite: check the weights")
+            if tensor.dim() > 1:
+                others = [d for d in range(tensor.dim()) if d != dim]
+                np.add.at(scores, component[elements], tensor.sum(others).numpy())
         if self.importance == "bn":
             self._scale_of_norms(scores, component, held)
         return np.asarray(scores if power == 1 else np.sqrt(scores))
@@ -216,11 +222,11 @@ class Slimmer:
         named = dict(self.model.named_modules())
         scales = np.zeros(len(scores))
         seen = np.zeros(len(scores), bool)
-        for each in self.coupling.slices:
-            owner, _, part = each.name.rpartition(".")
+        for (name, _), elements in self.coupling.slices.items():
+            owner, _, part = name.rpartition(".")
             if part == "weight" and isinstance(named[owner], nn.modules.batchnorm._BatchNorm):
-                own = component[each.elements]
-                squares = held[each.name].detach().to("cpu", torch.float64) ** 2
+                own = component[elements]
+                squares = held[name].detach().to("cpu", torch.float64) ** 2
                 np.add.at(scales, own, squares.numpy())
                 seen[own] = True
         scores[seen] = scales[seen]
@@ -236,8 +242,8 @@ class Slimmer:
         for bundle in self.bundles:
             stays[bundle.best(shares.get(bundle.root, Fraction(1)))] = True
         return {
-            (each.name, each.dim): np.flatnonzero(stays[component[each.elements]])
-            for each in self.coupling.slices
+            place: np.flatnonzero(stays[component[elements]])
+            for place, elements in self.coupling.slices.items()
         }
 
     def _tensors(self, layers: Sequence[Layer]) -> dict[str, torch.Tensor]:
@@ -308,13 +314,16 @@ class Slimmer:
 def expression(call: Call, widths: Mapping[str, int]) -> str:
     """The line of Python that makes a module at these widths; what is the default is left out."""
     known = inspect.signature(getattr(nn, call.op)).parameters
-    arguments = fill_each(call.arguments, widths)
-    shown = {
-        name: value
-        for name, value in arguments.items()
-        if name not in known or known[name].default != value
-    }
-    return f"nn.{call.op}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+    parts = []
+    for name, value in fill_each(call.arguments, widths).items():
+        default = known[name].default if name in known else inspect.Parameter.empty
+        needed = name in known and default is inspect.Parameter.empty
+        same = isinstance(value, tuple) and not isinstance(default, tuple)
+        if needed:
+            parts.append(repr(value))
+        elif value != ((default,) * len(value) if same else default):
+            parts.append(f"{name}={value!r}")
+    return f"nn.{call.op}({', '.join(parts)})"
 
 
 def _tensors_of(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -73,7 +73,7 @@ def synthetic_inputs(
 def trace(model: nn.Module, inputs: Inputs, batch: int) -> Trace:
     """Record one forward pass of `model`, on the meta device or, where that fails, for real."""
     # Also what a forward pass keeps for the next one, such as a table of positions on meta.
-    attributes = {module: dict(module.__dict__) for module in model.modules()}
+    attributes = {module: _copied(module.__dict__) for module in model.modules()}
     model.train()
     try:
         with _ONE_AT_A_TIME:
@@ -99,7 +99,13 @@ _ONE_AT_A_TIME = threading.Lock()  # a trace replaces functions that all threads
 def _restore(attributes: Mapping[nn.Module, Mapping[str, Any]]) -> None:
     for module, held in attributes.items():
         module.__dict__.clear()
-        module.__dict__.update(held)
+        module.__dict__.update(_copied(held))
+
+
+def _copied(held: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes of a module; torch leaves other tensors in one that stands at two places."""
+    tensors = ("_parameters", "_buffers")
+    return {name: dict(part) if name in tensors else part for name, part in held.items()}
 
 
 def _copy(model: nn.Module) -> nn.Module | None:

@@ -1,6 +1,7 @@
 """Tuning: real training on real data, and how well a model does on them.
 
-Nothing here is metered: `training` has the step that is.
+Nothing here is metered: `training` has the step that ampere's figures are of, `studying` meters a
+`Tuner` from outside.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -19,10 +20,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ampere.datasets import Dataset, Samples, assemble, is_known, open_data
+from ampere.datasets.samples import Batch
 from ampere.errors import AmpereError, DataError, ModelError
 from ampere.frameworks.torch.loading import check_arguments, load_function, names_loss, raised
 from ampere.frameworks.torch.losses import returned_tensors
-from ampere.frameworks.torch.training import make_optimizer
+from ampere.frameworks.torch.training import apply_settings, make_optimizer
+from ampere.workloads import Settings
 
 # Times the learning rate of a metered step, which is kept low since its data are noise.
 FASTER = 10
@@ -77,6 +80,107 @@ def load_data(
     return assemble(text.strip(), _returned(text.strip(), shape), shape, dtype=dtype, seed=seed)
 
 
+@contextmanager
+def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Random numbers by seed, and afterwards those that would have come."""
+    with torch.random.fork_rng([device] if device and device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def in_force(settings: Settings) -> Iterator[tuple[str, int, int]]:
+    """A device's settings, and afterwards those that were.
+
+    Gives the framework's version, its threads now, and those it had before.
+    """
+    threads, onednn = torch.get_num_threads(), torch.backends.mkldnn.enabled
+    precision, tf32 = torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32
+    try:
+        yield (*apply_settings(settings), threads)
+    finally:
+        torch.set_num_threads(threads)
+        torch.backends.mkldnn.enabled = onednn
+        torch.set_float32_matmul_precision(precision)
+        torch.backends.cudnn.allow_tf32 = tf32
+
+
+class Tuner:
+    """A model in training that may pause: its optimiser and its random numbers go on afterwards.
+
+    Args:
+        model: Returns scores (n, classes), or (n,) or (n, 1) of two classes. It is trained in
+            place, where it lies; what is frozen stays as it is.
+        samples: What its batches are from.
+        optimizer: One of `training.OPTIMIZERS`.
+        learning_rate: By default 0.01 for sgd and momentum, and 0.001 for the others.
+        seed: Of dropout.
+
+    Raises:
+        ModelError: There is nothing to train, or no such optimiser or learning rate.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        samples: Samples,
+        *,
+        optimizer: str = "momentum",
+        learning_rate: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        updates = make_optimizer(optimizer, model)
+        if updates is None:
+            raise ModelError("every parameter of the model is frozen: there is nothing to train")
+        for group in updates.param_groups:
+            group["lr"] = FASTER * group["lr"] if learning_rate is None else learning_rate
+        self.rate: float = updates.param_groups[0]["lr"]
+        if not 0 < self.rate < math.inf:
+            raise ModelError(f"the learning rate is {self.rate}: use a number above 0, e.g. 0.01")
+        self.model = model
+        self.losses: list[float] = []
+        self._updates, self._top, self._seed = updates, _top(samples), seed
+        self._random: list[Tensor] = []  # how far its numbers are, once some were drawn
+
+    def run(self, batches: Iterable[Batch], watch: Watch = unwatched) -> list[float]:
+        """Train on some more batches; returns the loss of each, before its update.
+
+        Raises:
+            ModelError: The model does not fit the labels, or its loss runs away.
+        """
+        done = len(self.losses)
+        with _in_mode(self.model, training=True), self._own_random(), torch.enable_grad():
+            for step, batch in enumerate(batches, start=done + 1):
+                self._step(batch)
+                watch(step, self.losses[-1])
+        return self.losses[done:]
+
+    def _step(self, batch: Batch) -> None:
+        loss = _loss(*_answer(self.model, batch, self._top))
+        self.losses.append(loss.item())
+        if not math.isfinite(self.losses[-1]):
+            raise ModelError(_runaway(self.losses, self.rate))
+        if not loss.requires_grad:
+            raise ModelError("what the model returns has no gradient: there is no training")
+        self._updates.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._updates.step()
+
+    @contextmanager
+    def _own_random(self) -> Iterator[None]:
+        """Random numbers that go on where this model's stopped, and afterwards the caller's."""
+        device = _device(self.model)
+        with seeded(self._seed, device):
+            if self._random:
+                torch.set_rng_state(self._random[0])
+            if self._random[1:]:
+                torch.cuda.set_rng_state(self._random[1], device)
+            yield
+            self._random = [torch.get_rng_state()]
+            if device.type == "cuda":
+                self._random.append(torch.cuda.get_rng_state(device))
+
+
 def tune(
     model: nn.Module,
     samples: Samples,
@@ -88,52 +192,32 @@ def tune(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> Tuned:
-    """Train a model in place on shuffled batches, where it lies; what is frozen stays as it is.
+    """Train a model in place on shuffled batches, by a `Tuner`.
 
     Args:
-        model: Returns scores (n, classes), or (n,) or (n, 1) of two classes.
+        model: See `Tuner`.
         samples: What it is trained on.
         steps: How many batches.
         batch_size: Samples in each.
-        optimizer: One of `training.OPTIMIZERS`.
-        learning_rate: By default 0.01 for sgd and momentum, and 0.001 for the others.
+        optimizer: See `Tuner`.
+        learning_rate: See `Tuner`.
         seed: Of the batches, and of dropout.
         watch: Told of every step.
 
     Raises:
         ModelError: The model does not fit the labels, has nothing to train, or its loss runs away.
     """
-    updates = make_optimizer(optimizer, model)
-    if updates is None:
-        raise ModelError("every parameter of the model is frozen: there is nothing to train")
-    for group in updates.param_groups:
-        group["lr"] = FASTER * group["lr"] if learning_rate is None else learning_rate
-    rate = updates.param_groups[0]["lr"]
-    if not 0 < rate < math.inf:
-        raise ModelError(f"the learning rate is {rate}: use a number above 0, e.g. 0.01")
-    losses: list[float] = []
+    tuner = Tuner(model, samples, optimizer=optimizer, learning_rate=learning_rate, seed=seed)
     batches = samples.batches(batch_size, np.random.default_rng(seed))
-    with _in_mode(model, training=True), _seeded(model, seed), torch.enable_grad():
-        for step, batch in enumerate(itertools.islice(batches, steps), start=1):
-            loss = _loss(*_answer(model, batch, samples))
-            losses.append(loss.item())
-            if not math.isfinite(losses[-1]):
-                raise ModelError(_runaway(losses, rate))
-            if not loss.requires_grad:
-                raise ModelError("what the model returns has no gradient: there is no training")
-            updates.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            updates.step()
-            watch(step, losses[-1])
-    return Tuned(tuple(losses))
+    return Tuned(tuple(tuner.run(itertools.islice(batches, steps), watch)))
 
 
 def judge(model: nn.Module, samples: Samples, batch_size: int = 200) -> Judgement:
     """How well a model does on all samples, as it would in use."""
-    loss, right = 0.0, 0
+    loss, right, top = 0.0, 0, _top(samples)
     with _in_mode(model, training=False), torch.no_grad():
         for batch in samples.in_order(batch_size):
-            scores, labels = _answer(model, batch, samples)
+            scores, labels = _answer(model, batch, top)
             loss += _loss(scores, labels).item() * len(labels)
             says = scores > 0 if scores.dim() == 1 else scores.argmax(1)
             right += int((says == labels).sum())
@@ -191,8 +275,18 @@ def _takes_shape(function: Callable[..., Any]) -> bool:
     return any(p.name == "shape" or p.default is p.empty for p in positional[:1])
 
 
-def _answer(model: nn.Module, batch: tuple[Any, Any], samples: Samples) -> tuple[Tensor, Tensor]:
+def _top(samples: Samples) -> int:
+    """The largest label, looked for once: there may be many samples."""
+    return int(samples.labels.max(initial=0))
+
+
+def _answer(model: nn.Module, batch: Batch, top: int) -> tuple[Tensor, Tensor]:
     """A model's scores, (n, classes) or (n,) of two classes, and the labels that they should say.
+
+    Args:
+        model: Where it lies, there it answers.
+        batch: Inputs and labels.
+        top: The largest label of all samples.
 
     Raises:
         ModelError: The scores do not fit the labels.
@@ -210,7 +304,6 @@ def _answer(model: nn.Module, batch: tuple[Any, Any], samples: Samples) -> tuple
             f" ({count}, classes), or ({count},) for two classes"
         )
     classes = 2 if scores.dim() == 1 else scores.shape[1]
-    top = int(samples.labels.max())
     if top >= classes:
         raise ModelError(
             f"the model tells {classes} classes apart, the data have a label {top}: they count from"
@@ -245,12 +338,3 @@ def _in_mode(model: nn.Module, training: bool) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
-
-
-@contextmanager
-def _seeded(model: nn.Module, seed: int) -> Iterator[None]:
-    """Random numbers by seed, and afterwards those that would have come."""
-    device = _device(model)
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield

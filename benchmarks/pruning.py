@@ -1,0 +1,215 @@
+"""Pruning to a budget, proved with a meter: is the smaller model inside, and how good is it?
+
+    python benchmarks/pruning.py              # about an hour; --seeds 1 for a look
+
+For each model and seed: profile the model anew, draw its weights and a split of the data, cut it to
+25, 50 and 75 % of its energy by joules and, with the same random stream, by FLOPs, meter all of
+them and the full model (twice: the floor) in interleaved bursts, and train each for the same number
+of iterations. Data are scikit-learn's digits at 32×32. `inside` counts models whose metered joules
+are at most the budget's share of the full model's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from machine import RESULTS, machine_line, write_section
+
+import ampere
+from ampere.devices.device import Device
+from ampere.errors import DataError
+from ampere.frameworks.torch import load_model
+from ampere.frameworks.torch.tuning import judge, load_data, tune
+from ampere.measuring import measure
+from ampere.profiling import reference_of
+from ampere.pruning import VERIFYING
+from ampere.prunings import Pruning
+from ampere.resizing import smallest
+from ampere.workloads import Workload
+
+LSTM = f"{Path(__file__).parent / 'models.py'}:row_lstm"
+BUDGETS = (25, 50, 75)
+GUIDES = ("energy", "flops")
+NETWORKS = 24  # of a profile
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, how long it is trained, and with how many seeds."""
+
+    title: str
+    model: str
+    iterations: int
+    seeds: int
+
+
+SUBJECTS = (
+    Subject("5-layer CNN", "zoo:cnn5", 1000, 10),
+    Subject("ResNet-8, twice as wide", "zoo:resnet(depth=8, widths=[32, 64, 128])", 300, 5),
+    Subject("LSTM over rows", LSTM, 1000, 5),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model after cutting, metering and training."""
+
+    subject: str
+    seed: int
+    budget: int  # percent; 100 is the full model
+    guide: str
+    estimated: float  # joules as a share of the full model's
+    metered: float
+    energy_j: float
+    accuracy: float
+    kept: float
+    prune_s: float
+    widths: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Seed:
+    """What holds for all models of a seed."""
+
+    subject: str
+    seed: int
+    floor: float  # the full model, metered twice at the same time
+    least: float  # the smallest of the family, as a share of the full model
+    profiling_s: float
+
+
+def run(subject: Subject, seed: int, device: Device) -> tuple[Seed, list[Row]]:
+    torch.manual_seed(seed)
+    model, inputs = load_model(subject.model)
+    with tempfile.TemporaryDirectory() as folder:
+        profile = ampere.profile(
+            subject.model,
+            path=Path(folder) / "profile.ampere",
+            device=device,
+            optimizer="momentum",
+            strategy=ampere.Strategy(max_measurements=NETWORKS, seed=seed, tolerance=0.001),
+        )
+    cut: dict[tuple[int, str], tuple[Pruning, float]] = {}
+    for budget in BUDGETS:
+        for guide in GUIDES:
+            start = time.perf_counter()
+            try:
+                found = ampere.prune(
+                    model, inputs, profile=profile, budget=f"{budget}%", guide=guide, seed=seed,
+                    least=0.05,
+                )  # fmt: skip
+            except DataError as error:  # even the smallest takes more
+                sys.stderr.write(f"{budget} % by {guide}: {error}\n")
+                continue
+            cut[budget, guide] = found, time.perf_counter() - start
+    whole = next(iter(cut.values()))[0].was
+    networks = [whole, whole, smallest(whole), *(p.slim.layers for p, _ in cut.values())]
+    rows = measure(
+        device,
+        [(Workload(layers), layers) for layers in networks],
+        reference_of(profile.header, device),
+        VERIFYING,
+    )
+    joules = [row.energy_j_per_step for row in rows]
+    full_j = (joules[0] + joules[1]) / 2
+    (spec,) = inputs
+    data = load_data("digits", spec.shape, seed=seed)
+
+    def accuracy(trained: torch.nn.Module) -> float:
+        tune(trained, data.train, subject.iterations, batch_size=10, seed=seed)
+        return judge(trained, data.test).accuracy
+
+    found_rows = [
+        Row(subject.title, seed, budget, guide, p.after.energy_j / p.before.energy_j,
+            energy_j / full_j, energy_j, accuracy(p.model), p.kept, prune_s, p.widths)
+        for ((budget, guide), (p, prune_s)), energy_j in zip(cut.items(), joules[3:], strict=True)
+    ]  # fmt: skip
+    found_rows.append(
+        Row(subject.title, seed, 100, "none", 1.0, 1.0, full_j, accuracy(model), 1.0, 0.0, {})
+    )
+    floor = abs(joules[0] - joules[1]) / full_j
+    return Seed(subject.title, seed, floor, joules[2] / full_j, profile.profiling_s), found_rows
+
+
+def lines(rows: Sequence[Row], seeds: Sequence[Seed]) -> Iterator[str]:
+    """The tables, in Markdown."""
+    yield "| model | budget | guide | estimated | metered, mean (min to max) | inside | inside and within 5 points | accuracy | full model's |"  # noqa: E501
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for title in dict.fromkeys(row.subject for row in rows):
+        own = [row for row in rows if row.subject == title]
+        full = statistics.fmean(row.accuracy for row in own if row.budget == 100)
+        for budget in BUDGETS:
+            for guide in GUIDES:
+                some = [row for row in own if (row.budget, row.guide) == (budget, guide)]
+                if not some:
+                    yield f"| {title} | {budget} % | {guide} | not possible | | | | | {full:.1%} |"
+                    continue
+                shares = [row.metered for row in some]
+                inside = sum(share <= budget / 100 for share in shares)
+                close = sum(budget / 100 - 0.05 <= share <= budget / 100 for share in shares)
+                estimated = statistics.fmean(row.estimated for row in some)
+                accuracy = statistics.fmean(row.accuracy for row in some)
+                yield (
+                    f"| {title} | {budget} % | {guide} | {estimated:.1%} |"
+                    f" {statistics.fmean(shares):.1%} ({min(shares):.1%} to {max(shares):.1%}) |"
+                    f" {inside} of {len(some)} | {close} of {len(some)} |"
+                    f" {accuracy:.1%} | {full:.1%} |"
+                )
+    yield ""
+    yield "| model | seeds | floor: full model metered twice | smallest of the family | profiling | cutting |"  # noqa: E501
+    yield "|---|---|---|---|---|---|"
+    for title in dict.fromkeys(seed.subject for seed in seeds):
+        mine = [seed for seed in seeds if seed.subject == title]
+        cutting = [row.prune_s for row in rows if row.subject == title and row.budget < 100]
+        yield (
+            f"| {title} | {len(mine)} | {statistics.fmean(s.floor for s in mine):.1%} |"
+            f" {statistics.fmean(s.least for s in mine):.1%} |"
+            f" {statistics.fmean(s.profiling_s for s in mine):.0f} s |"
+            f" {statistics.median(cutting):.1f} s |"
+        )
+
+
+def main() -> None:
+    """Run all, print the tables and keep them."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, help="at most so many for each model")
+    parser.add_argument("--only", help="one model, by a part of its title")
+    parser.add_argument("--again", action="store_true", help="measure what is there already, too")
+    options = parser.parse_args()
+    path = RESULTS / "pruning.json"
+    known = json.loads(path.read_text()) if path.exists() and not options.again else {}
+    rows = [Row(**row) for row in known.get("rows", [])]
+    seeds = [Seed(**seed) for seed in known.get("seeds", [])]
+    torch.set_num_threads(1)
+    with ampere.LocalDevice(ampere.Settings(threads=1)) as device:
+        identity = device.fingerprint.identity
+        machine = machine_line({key: identity[key] for key in ("threads", "framework")})
+        for subject in SUBJECTS:
+            if options.only and options.only not in subject.title:
+                continue
+            for seed in range(min(subject.seeds, options.seeds or subject.seeds)):
+                if any((s.subject, s.seed) == (subject.title, seed) for s in seeds):
+                    continue
+                sys.stderr.write(f"{time.strftime('%H:%M:%S')} {subject.title}, seed {seed}\n")
+                found, more = run(subject, seed, device)
+                seeds, rows = [*seeds, found], [*rows, *more]
+                whole = {"machine": machine, "seeds": list(map(asdict, seeds)),
+                         "rows": list(map(asdict, rows))}  # fmt: skip
+                path.write_text(json.dumps(whole, indent=1) + "\n")
+    text = "\n".join([f"Machine: {machine} Joules are modelled from CPU time.", "",
+                      *lines(rows, seeds)])  # fmt: skip
+    print(text)
+    write_section("pruning", text)
+
+
+if __name__ == "__main__":
+    main()
