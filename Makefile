@@ -53,6 +53,7 @@ benchmarks: setup  ## the figures in docs/results.md; takes four hours, leave th
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/simulated.py
 	$(BIN)/python benchmarks/pruning.py --again
+	$(BIN)/python benchmarks/cutting.py
 	$(BIN)/python benchmarks/coupling.py
 	$(BIN)/python benchmarks/processes.py
 

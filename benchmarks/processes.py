@@ -4,18 +4,18 @@
 
 On Linux with glibc, `free` gives large blocks back to the kernel, and the next step faults them in
 again, or not, depending on what else lies in the heap. So the same network takes more or less time
-in another process, for as long as that process lives. `kept` has the allocator keep what is freed
-(MALLOC_TRIM_THRESHOLD_ and MALLOC_MMAP_THRESHOLD_ of 1 GiB). Both ways alternate; joules are in
-units of the reference workload of the same process.
+in another process, for as long as that process lives. ampere's worker keeps what is freed; here it
+does so in every other process, and in the others leaves it to the system. Joules are in units of
+the reference workload of the same process.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
+from collections.abc import Sequence
 
 from machine import RESULTS, machine_line, write_section
 
@@ -31,7 +31,17 @@ MODELS = (
     "zoo:lstm",
     "zoo:resnet(depth=8)",
 )
-KEPT = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(1 << 30)}
+
+
+class Plain(ampere.LocalDevice):
+    """A device whose worker leaves freed memory to the system."""
+
+    def _command(self) -> Sequence[str]:
+        leave = "import ampere.worker as w; w.keep_memory = lambda: 'as the system does'; w.main()"
+        return [sys.executable, "-u", "-c", leave]
+
+
+WAYS = {"left to the system": Plain, "kept": ampere.LocalDevice}
 
 
 def main() -> None:
@@ -40,28 +50,24 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=8)
     options = parser.parse_args()
     layers = [read(model) for model in MODELS]
-    found: dict[str, list[list[float]]] = {"as it is": [], "kept": []}
+    found: dict[str, list[list[float]]] = {way: [] for way in WAYS}
     for repeat in range(options.repeats):
-        for way, rows in found.items():
-            for name, value in KEPT.items():
-                os.environ.pop(name, None)
-                if way == "kept":
-                    os.environ[name] = value
-            with ampere.LocalDevice(ampere.Settings(threads=1)) as device:
+        for way, kind in WAYS.items():
+            with kind(ampere.Settings(threads=1)) as device:
                 nominal = take_reference(device)
                 measured = measure(device, [(Workload(each), each) for each in layers], nominal)
-                rows.append([row.energy_j_per_step / nominal.energy_j for row in measured])
+                found[way].append([row.energy_j_per_step / nominal.energy_j for row in measured])
                 identity = device.fingerprint.identity
         sys.stderr.write(f"\r{repeat + 1}/{options.repeats} ")
     settings = {key: identity[key] for key in ("threads", "framework")}
     text = [f"Machine: {machine_line(settings)} {options.repeats} processes each way.", ""]
-    text += ["| network | spread over processes | with memory kept | joules with memory kept |"]
+    text += ["| network | spread, left to the system | spread, kept | joules kept / left |"]
     text += ["|---|---|---|---|"]
     for i, model in enumerate(MODELS):
-        plain, kept = ([row[i] for row in rows] for rows in found.values())
-        spreads = [statistics.stdev(each) / statistics.fmean(each) for each in (plain, kept)]
-        ratio = statistics.fmean(kept) / statistics.fmean(plain)
-        text.append(f"| {model} | {spreads[0]:.1%} | {spreads[1]:.1%} | × {ratio:.2f} |")
+        left, kept = ([row[i] for row in rows] for rows in found.values())
+        spreads = [statistics.stdev(each) / statistics.fmean(each) for each in (left, kept)]
+        ratio = statistics.fmean(kept) / statistics.fmean(left)
+        text.append(f"| {model} | {spreads[0]:.1%} | {spreads[1]:.1%} | {ratio:.2f} |")
     print("\n".join(text))
     write_section("processes", "\n".join(text))
     (RESULTS / "processes.json").write_text(json.dumps(found, indent=1) + "\n")

@@ -62,6 +62,7 @@ def cnn5_profile(path):
 
     from ampere.families import resampled
     from ampere.frameworks.torch import read
+    from ampere.worker import keep_memory
 
     def cost(layer):
         energy_j = 1e-4 + 1e-6 * math.prod(layer.widths.values())
@@ -71,6 +72,7 @@ def cnn5_profile(path):
     drawn = itertools.islice(resampled("cnn5", layers, random.Random(0)), 12)
     rows = [exact(each, cost) for each in (layers, *(network.layers for network in drawn))]
     settings = {**vars(Settings(threads=1)), "framework": f"torch {torch.__version__}"}
+    settings["freed_memory"] = keep_memory()
     here = local_fingerprint({key: str(value) for key, value in settings.items()})
     Profile(tuple(rows), Header(here, {"name": "cpu"}, Provenance.SIMULATED)).save(path)
 

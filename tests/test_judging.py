@@ -27,7 +27,7 @@ class FakeSlimmer:
 
     input: str = "2"
     built: list[int] = field(default_factory=list)
-    setting: Setting = Setting(4, "momentum")
+    setting: Setting = field(default_factory=lambda: Setting(4, "momentum"))
 
     @property
     def inputs(self) -> Inputs:

@@ -212,7 +212,7 @@ def test_a_budget_below_the_smallest_model_names_what_that_needs(strategy: str) 
 def test_the_least_share_of_a_width() -> None:
     found = cut(budget="70%", least=0.5)
     assert all(size >= 0.5 * found.full[name] for name, size in found.widths.items())
-    assert "even the smallest" in message_of(DataError, least=1.0)
+    assert "the least possible is" in message_of(DataError, least=1.0)
     for least in (-0.1, 1.1, math.nan):
         assert "use a number from 0 to 1" in message_of(DataError, least=least)
 
@@ -667,7 +667,7 @@ def test_plain_data() -> None:
     row: Any = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert set(row) == KEYS
     for side, estimate in (("before", found.before), ("after", found.after)):
-        assert set(row[side]) == {"estimate_j", "interval_j", "metered_j"}
+        assert set(row[side]) == {"estimate_j", "interval_j", "metered_j", "accuracy"}
         assert row[side]["estimate_j"] == estimate.energy_j
         low, high = row[side]["interval_j"]
         assert low < estimate.energy_j < high

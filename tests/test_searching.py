@@ -263,7 +263,7 @@ def test_falling_costs_do_not_refuse_the_full_widths() -> None:
 @pytest.mark.parametrize("name", SEARCHES)
 def test_a_limit_below_the_smallest_candidate_says_what_that_needs(name: str) -> None:
     space = space_of({(0,): np.array([0, 3, 5.0])}, [linear(2)], margin=0.5)
-    with pytest.raises(DataError, match=r"need 4\.5 acorns a step, and 4 acorns are allowed"):
+    with pytest.raises(DataError, match=r"4\.5 acorns a step, .*, and 4 acorns are allowed"):
         SMALL[name].find(space, 4.0, np.random.default_rng(0))
     with pytest.raises(DataError, match="allowed"):
         SMALL[name].find(space, math.nan, np.random.default_rng(0))

@@ -34,6 +34,7 @@ from ampere.meters.fake import FakeMeter
 from ampere.profiles import Profile
 from ampere.studies import Contender, Curve, Study
 from ampere.studying import BURST, study
+from ampere.worker import keep_memory
 from ampere.workloads import Settings
 from fakes import exact
 
@@ -85,7 +86,8 @@ def cost(layer: Layer) -> Cost:
 
 
 def here(**others: str) -> dict[str, str]:
-    settings = {**vars(Settings(threads=1)), "framework": f"torch {torch.__version__}", **others}
+    settings = {**vars(Settings(threads=1)), "framework": f"torch {torch.__version__}",
+                "freed_memory": keep_memory(), **others}  # fmt: skip
     return {key: str(value) for key, value in settings.items()}
 
 

@@ -372,8 +372,8 @@ def tensors(): return [(torch.ones(10, 4), torch.arange(10) % 2), (torch.ones(5,
 def tokens(): return [(torch.ones(10, 4).long(), torch.arange(10) % 2)] * 2
 def attached(): return [(torch.ones(10, 4, requires_grad=True), torch.arange(10) % 2)] * 2
 def neighbour():
-    import beside
-    return beside.data()
+    import beside_these
+    return beside_these.data()
 def two(shape, other): return 1
 def broken(): return 1 / 0
 def leaves(): raise SystemExit(2)
@@ -387,7 +387,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "own.py").write_text(OWN)
     beside = "import numpy as np\ndef data(): return [(np.ones((9, 4)), np.arange(9))] * 3"
-    (tmp_path / "deep" / "beside.py").write_text(beside)
+    (tmp_path / "deep" / "beside_these.py").write_text(beside)
     return tmp_path
 
 

@@ -115,6 +115,7 @@ for line in sys.stdin:
 
 OPENED = {
     "framework": "torch 2.1",
+    "freed_memory": "kept",
     "threads": 1,
     "provenance": "modelled",
     "meter": {"name": "cpu", "settings": {"idle_w": 2.5}},
@@ -240,6 +241,7 @@ def test_answers_become_bursts_and_the_meter_is_the_one_chosen_there(
         "onednn": "True",
         "threads": "1",
         "framework": "torch 2.1",
+        "freed_memory": "kept",
         "meter": "cpu:idle_w=2.5",
     }
     assert device.fingerprint.conditions == {"host": "lab"}

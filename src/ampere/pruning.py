@@ -31,8 +31,8 @@ from ampere.profiles import Profile
 from ampere.profiling import reference_of
 from ampere.prunings import Pruning
 from ampere.resizing import choices
-from ampere.searching import SEARCHES, EnergyGuide, FlopsGuide, Guide, Space
-from ampere.tabulating import FamilyTables, entries
+from ampere.searching import SEARCHES, EnergyGuide, FlopsGuide, Space
+from ampere.tabulating import entries
 from ampere.workloads import Workload
 
 if TYPE_CHECKING:
@@ -134,8 +134,7 @@ def prune(
     job = (steps or 0) + tuned
     limit_j = budget.per_step(before.energy_j, job or None)
     watch("looking for widths")
-    family = profile.tabulate(slimmer.layers, round_to=round_to or _coarseness(slimmer.layers))
-    space = _space(slimmer, family, _guide(guide, family, confidence), least)
+    space = make_space(slimmer, profile, guide, confidence, least, round_to)
     widths = _widths(space, budget, limit_j, before, strategy, guide, seed, judge.candidates)
     chosen = judge.choose(slimmer, [_named(space, row) for row in widths], watch)
     after = profile.estimate(chosen.slim.layers)
@@ -204,12 +203,16 @@ def _coarseness(layers: Sequence[Layer]) -> int:
     return next((step for step in (1, 2, 4, 8) if entries(layers, step) <= MANY), 16)
 
 
-def _guide(name: str, family: FamilyTables, confidence: float) -> Guide:
-    return EnergyGuide(family, confidence) if name == "energy" else FlopsGuide(family)
-
-
-def _space(slimmer: Slimmer, family: FamilyTables, guide: Guide, least: float) -> Space:
+def make_space(
+    slimmer: Slimmer,
+    profile: Profile,
+    guide: str = "energy",
+    confidence: float = 0.9,
+    least: float = 0.1,
+    round_to: int | None = None,
+) -> Space:
     """Every free width from its least to its full size; those that cannot be cut stay full."""
+    family = profile.tabulate(slimmer.layers, round_to=round_to or _coarseness(slimmer.layers))
     if slimmer.stuck.issuperset(family.names):
         names = ", ".join(family.names)
         raise ModelError(f"nothing can be cut, the channels of {names} cannot be followed")
@@ -220,7 +223,8 @@ def _space(slimmer: Slimmer, family: FamilyTables, guide: Guide, least: float) -
         sizes = range(0, largest + 1, step)
         kept = np.array([slimmer.kept(name, size) for size in sizes])
         worth.append(np.maximum(kept, np.finfo(float).tiny))
-    return Space(family.names, family.largest, family.steps, lows, worth, guide)
+    by = EnergyGuide(family, confidence) if guide == "energy" else FlopsGuide(family)
+    return Space(family.names, family.largest, family.steps, lows, worth, by)
 
 
 def _named(space: Space, row: Sequence[int]) -> dict[str, int]:

@@ -46,6 +46,7 @@ from ampere.meters.calibration import calibrated
 from ampere.profiles import Profile, describe_device
 from ampere.pruning import GUIDES, prune
 from ampere.studies import Contender, Curve, Study
+from ampere.worker import keep_memory
 from ampere.workloads import Settings
 
 if TYPE_CHECKING:
@@ -243,6 +244,7 @@ def _settings(theirs: Fingerprint) -> Settings:
 def _here(settings: Settings, framework: str, threads: int) -> Fingerprint:
     """This process as a device."""
     known = {**vars(settings), "threads": threads, "framework": framework}
+    known["freed_memory"] = keep_memory()  # as where the profile was made
     return local_fingerprint({key: str(value) for key, value in known.items()})
 
 

@@ -118,6 +118,7 @@ class WorkerDevice(ABC):
             **settings,
             "threads": str(opened["threads"]),
             "framework": str(opened["framework"]),
+            "freed_memory": str(opened["freed_memory"]),
             "meter": _meter_text(opened["meter"]),
         }
         return replace(self._persist(self._describe), identity=identity)
