@@ -78,6 +78,8 @@ def workload(models: Path, name: str) -> Workload:
 
 
 def worker_of(device: LocalDevice) -> int:
+    if device._process is None:  # nobody has used it yet
+        assert_works(device)
     assert device._process is not None
     return device._process.pid
 
