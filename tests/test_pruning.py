@@ -614,8 +614,39 @@ def test_both_are_metered_side_by_side(metered_profile: Profile, budget: str) ->
 
 def test_a_model_that_is_over_its_budget_is_said_to_be(metered_profile: Profile) -> None:
     dear = Counting(interaction=lambda layers: 1.0 if layers[0].widths["out"] == 32 else 1.5)
-    found = cut(profile=metered_profile, verify=True, device=dear)
+    found = cut(profile=metered_profile, verify=True, device=dear, guide="flops")
     assert ": OVER the budget" in repr(found)
+
+
+def test_a_model_that_turns_out_too_dear_is_looked_for_again(
+    metered_profile: Profile,
+) -> None:
+    dearer = Counting(interaction=lambda layers: 1.0 if layers[0].widths["out"] == 32 else 1.1)
+    said: list[str] = []
+    found = cut(profile=metered_profile, verify=True, device=dearer, watch=said.append)
+    assert said.count("metering both models") == 2
+    assert ": inside the budget" in repr(found)
+    assert found.metered_ratio is not None and 0.5 < found.metered_ratio <= 0.6
+    assert any(text.startswith("1 candidate took more than allowed") for text in found.warnings)
+    assert not any("--verify" in text for text in found.warnings)
+    by_flops = cut(profile=metered_profile, verify=True, device=dearer, guide="flops")
+    assert not any("took more" in text for text in by_flops.warnings)  # it is to compare with
+
+
+def test_candidates_over_the_budget_are_dropped_before_they_are_scored(
+    metered_profile: Profile,
+) -> None:
+    scored: list[int] = []
+    narrow = cut(profile=metered_profile, score=lambda model: 0.0).slim.layers[0].widths["out"]
+
+    def score(model: nn.Module) -> float:
+        scored.append(read(model, INPUT)[0].widths["out"])
+        return 0.0
+
+    odd = Counting(interaction=lambda layers: 2.0 if layers[0].widths["out"] == narrow else 1.0)
+    found = cut(profile=metered_profile, verify=True, device=odd, score=score)
+    assert narrow not in scored
+    assert ": inside the budget" in repr(found)
 
 
 def test_a_share_is_one_of_what_was_metered_and_joules_are_joules(

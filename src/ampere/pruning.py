@@ -18,22 +18,22 @@ import numpy as np
 from ampere.budgets import SHARE, Budget, parse_budget
 from ampere.devices.device import Device
 from ampere.devices.fingerprint import refuse_to_mix
-from ampere.errors import DataError, MeasurementFailed, ModelError, NotCovered
+from ampere.errors import DataError, ModelError, NotCovered
 from ampere.estimating import Estimate
 from ampere.families import present_loss
 from ampere.fitting import usable
 from ampere.judging import Judge, unwatched
 from ampere.layers import Layer
-from ampere.measurements import Measurement
-from ampere.measuring import Effort, measure
+from ampere.measuring import Effort
 from ampere.opening import device_or_local
 from ampere.profiles import Profile
 from ampere.profiling import reference_of
 from ampere.prunings import Pruning
 from ampere.resizing import choices
 from ampere.searching import SEARCHES, EnergyGuide, FlopsGuide, Space
+from ampere.tables import plural
 from ampere.tabulating import entries
-from ampere.workloads import Workload
+from ampere.verifying import Candidates, Verifier
 
 if TYPE_CHECKING:
     from torch import nn
@@ -100,7 +100,8 @@ def prune(
         fine_tune: Your own fine-tuning of a model, in place of training on `data`.
         score: Your own score of a model, the higher the better, in place of the loss on `data`.
         seed: Of everything that is random.
-        verify: Meter both models, side by side.
+        verify: Meter both models, side by side. What is over the budget by the meter is dropped,
+            and looked for again with less allowed.
         device: Where to meter; this machine unless given.
         any_device: Meter on another device than the profile's all the same.
         effort: How carefully to meter.
@@ -127,23 +128,47 @@ def prune(
     )
     if all(choice.fixed for choice in choices(slimmer.layers)):
         raise ModelError("nothing can be cut: every width is tied to the inputs or the outputs")
-    before = profile.estimate(slimmer.layers)
-    _refuse_uncovered(before, profile)
+    _refuse_uncovered(profile.estimate(slimmer.layers), profile)
     judge = Judge.of(slimmer, data, score, fine_tune, fine_tune_steps, learning_rate, seed)
     tuned = judge.finalists * fine_tune_steps
     job = (steps or 0) + tuned
+
+    before = profile.estimate(slimmer.layers)
     limit_j = budget.per_step(before.energy_j, job or None)
     watch("looking for widths")
     space = make_space(slimmer, profile, guide, confidence, least, round_to)
-    widths = _widths(space, budget, limit_j, before, strategy, guide, seed, judge.candidates)
-    chosen = judge.choose(slimmer, [_named(space, row) for row in widths], watch)
-    after = profile.estimate(chosen.slim.layers)
     full = _named(space, space.largest)
+
+    def search(limit_j: float) -> Candidates:
+        found = _widths(space, budget, limit_j, before, strategy, guide, seed, judge.candidates)
+        return [_named(space, row) for row in found]
+
+    candidates: Candidates = search(limit_j)
+    metered = None
+    if verify:
+        with device_or_local(device) as opened:
+            if not any_device:
+                refuse_to_mix(opened.fingerprint, profile.header.fingerprint)
+            verifier = Verifier(
+                opened, reference_of(profile.header, opened), slimmer.layers, effort or VERIFYING,
+                limit_j / before.energy_j if budget.unit == SHARE else limit_j,
+                is_share=budget.unit == SHARE, watch=watch,
+            )  # fmt: skip
+            look_again = search if guide == "energy" and candidates != [full] else None
+            metered = verifier.verify(candidates, limit_j, look_again)
+            candidates = metered.candidates
+    chosen = judge.choose(slimmer, candidates, watch)
+    after = profile.estimate(chosen.slim.layers)
     own_weights = weights is not None or not isinstance(model, str) or chosen.widths == full
     texts = _warnings(slimmer, chosen.slim, after, own_weights)
     if chosen.widths != full:
-        texts += _doubts(profile, before, limit_j, guide)
-    found = Pruning(
+        texts += _doubts(profile, before, limit_j, guide, verify)
+    if metered is not None and metered.dropped:
+        texts.append(
+            f"{plural(metered.dropped, 'candidate')} took more than allowed by the meter, so the"
+            " search was repeated with less allowed"
+        )
+    return Pruning(
         model if isinstance(model, str) else type(model).__name__,
         budget,
         limit_j,
@@ -163,13 +188,10 @@ def prune(
         tuned,
         accuracy=None if judge.accuracy is None
         else (judge.accuracy(slimmer.model), judge.accuracy(chosen.slim.model)),
+        metered=None if metered is None else metered.rows_of(chosen.widths),
         source=model if isinstance(model, str) else None,
         warnings=tuple(texts),
     )  # fmt: skip
-    if not verify:
-        return found
-    watch("metering both models")
-    return replace(found, metered=_meter(found, profile, device, any_device, effort))
 
 
 def _check(
@@ -263,29 +285,15 @@ def _warnings(slimmer: Slimmer, slim: Slim, after: Estimate, own_weights: bool) 
     return texts
 
 
-def _doubts(profile: Profile, before: Estimate, limit_j: float, guide: str) -> list[str]:
+def _doubts(
+    profile: Profile, before: Estimate, limit_j: float, guide: str, verified: bool
+) -> list[str]:
     texts = []
     if guide == "energy" and before.energy_j <= limit_j:
         texts.append("the whole model is estimated to fit, but not with the asked confidence")
-    if (count := len(usable(profile.measurements))) < FEW:
+    if (count := len(usable(profile.measurements))) < FEW and not verified:
         texts.append(
             f"the profile rests on {count} measurements, and a search finds where it errs: profile"
             " longer, or --verify"
         )
     return texts
-
-
-def _meter(
-    found: Pruning, profile: Profile, device: Device | None, any_device: bool, effort: Effort | None
-) -> tuple[Measurement, Measurement]:
-    """Both models, burst by burst in turn, on the profile's scale."""
-    with device_or_local(device) as opened:
-        if not any_device:
-            refuse_to_mix(opened.fingerprint, profile.header.fingerprint)
-        work = [(Workload(layers), layers) for layers in (found.was, found.slim.layers)]
-        nominal = reference_of(profile.header, opened)
-        before, after = measure(opened, work, nominal, effort or VERIFYING)
-    for row in (before, after):
-        if row.failed is not None:
-            raise MeasurementFailed(f"the model could not be metered: {row.failed}")
-    return before, after

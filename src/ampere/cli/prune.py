@@ -78,7 +78,7 @@ def prune(
         int, typer.Option(min=0, metavar="N", help="Of everything that is random.")
     ] = 0,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Meter both models, side by side.")
+        bool, typer.Option("--verify", help="Meter both models; look again if over the budget.")
     ] = False,
     machine: Machine = Machine(),
     care: Care = Care(),
