@@ -1,4 +1,5 @@
 import contextlib
+import gzip
 import json
 import os
 import re
@@ -280,6 +281,19 @@ def test_what_is_no_journal_is_refused_and_left_alone(path, first, said):
             attempt()
         assert str(path) in str(caught.value) and "\n" not in str(caught.value)
     assert path.read_text() == first
+
+
+def test_a_packed_journal_is_read_but_not_added_to(path):
+    with Journal.open(path, HEADER) as journal:
+        journal.append(ROWS[0])
+    whole = path.read_bytes()
+    path.write_bytes(gzip.compress(whole))
+    assert read_journal(path) == (HEADER, ROWS[:1])
+    with pytest.raises(JournalError, match="is packed: gunzip it"):
+        Journal.open(path, HEADER)
+    path.write_bytes(gzip.compress(whole)[:-9])
+    with pytest.raises(JournalError, match="cannot be unpacked"):
+        read_journal(path)
 
 
 def test_absent_files_and_directories_are_refused(tmp_path):

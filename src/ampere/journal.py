@@ -7,11 +7,13 @@ loses at most the line that was being written; a torn last line is tolerated, no
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import math
 import os
 import sys
 import warnings
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from io import FileIO
@@ -30,6 +32,8 @@ from ampere.measurements import (
     utc_now,
 )
 from ampere.meters.meter import Provenance
+
+PACKED = b"\x1f\x8b"  # how gzip begins
 
 if sys.platform == "win32":
     import msvcrt
@@ -116,15 +120,19 @@ class Header:
 # History of the format:
 #   1  the first. A header, then one measurement a line; see docs/journal.md.
 def read_journal(path: str | os.PathLike[str]) -> tuple[Header, list[Measurement]]:
-    """Read a journal, also while another process appends to it.
+    """Read a journal, also while another process appends to it, or one that gzip has packed.
 
     A torn last line is left out with a `JournalWarning`; any other damage is a `JournalError`.
     """
     path = Path(path)
     try:
         data = path.read_bytes()
+        if data.startswith(PACKED):
+            data = gzip.decompress(data)
     except OSError as error:
         raise _unusable(path, "read", error) from None
+    except (EOFError, zlib.error) as error:
+        raise JournalError(f"{path} cannot be unpacked: {error}") from None
     header, measurements, end = _parse(path, data)
     if end < len(data):
         _warn_of_torn_line(path)
@@ -167,6 +175,8 @@ class Journal:
             _refuse_if_replaced(path, file)
             file.seek(0)
             data = file.readall()
+            if data.startswith(PACKED):
+                raise JournalError(f"{path} is packed: gunzip it before something is added")
             found, measurements, end = _parse(path, data)
             if end < len(data):
                 _warn_of_torn_line(path)
