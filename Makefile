@@ -18,10 +18,10 @@ $(STAMP): pyproject.toml constraints.txt src/ampere/__init__.py
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,prune,figures,dev]'
 	@touch $(STAMP)
 
-# Only tests need it: those of devices that are reached by ssh start an sshd of their own.
-SSHD := /usr/sbin/sshd
-setup-system:  ## install openssh-server by apt, for the tests; needs root
-	test -x $(SSHD) || (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openssh-server)
+# Only tests need them: an sshd of their own for devices that are reached by ssh, a browser for reports.
+SYSTEM := test -x /usr/sbin/sshd && command -v chromium >/dev/null
+setup-system:  ## install openssh-server and chromium by apt, for the tests; needs root
+	@$(SYSTEM) || (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openssh-server chromium)
 
 demo: setup  ## profile LeNet-5 on this machine, estimate five unseen variants, check by metering
 	$(BIN)/python examples/01_lenet5.py
@@ -33,8 +33,8 @@ lint: setup  ## ruff, mypy, import contracts
 	$(BIN)/lint-imports
 	$(BIN)/vermin --quiet --no-tips --target=3.8- --violations $$($(BIN)/python -m ampere.devices.shipping)
 
-test: lint  ## lint, types, import contracts, tests; as root it installs openssh-server if it is not there
-	@test -x $(SSHD) || test "$$(id -u)" != 0 || $(MAKE) setup-system
+test: lint  ## lint, types, import contracts, tests; as root it installs openssh-server and chromium if they are not there
+	@($(SYSTEM)) || test "$$(id -u)" != 0 || $(MAKE) setup-system
 	$(BIN)/python -m pytest
 
 format: setup  ## let ruff format the code

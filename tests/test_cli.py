@@ -39,7 +39,7 @@ from fakes import LAST, FakeDevice, exact, plain_layer, plain_model
 
 COMMANDS = (
     *("meters", "layers", "profile", "estimate", "measure", "evaluate", "check", "ask", "tell"),
-    *("align", "pulse", "calibrate", "prune"),
+    *("align", "pulse", "calibrate", "prune", "report", "reproduce"),
 )
 HEAVY = ("torch", "numpy", "scipy", "sklearn", "rich")
 
@@ -490,6 +490,15 @@ def test_epochs_of_plain_layers_need_a_batch_size(told: Path, tmp_path: Path) ->
         ("check --device simulated:xavier --threads 2", 1, "leave yours out"),
         ("measure net.py:Net --precision 0", 2, "no share between 0 and 1"),
         ("meters --accelerator tpu", 2, "cpu, cuda, mps"),
+        ("report missing -o a.html", 1, "does not exist"),
+        ("report . -o a.html", 1, "holds no results"),
+        ("report net.py -o a.html", 1, "not JSON"),
+        ("report failed -o a.html", 1, "nothing to report"),
+        ("report told.ampere", 2, "-o FILE"),
+        ("report told.ampere -o net.py", 1, "net.py exists"),
+        ("report told.ampere -o none/a.html", 1, "cannot write"),
+        ("report told.ampere -o a.html --model zoo:lenet6", 1, "lenet5"),
+        ("report told.ampere -o a.html --method magic", 2, "not one of"),
         ("magic", 2, "magic"),
     ],
 )
@@ -497,6 +506,7 @@ def test_bad_input_is_one_line(net: Path, told: Path, line: str, code: int, says
     header, first, second, *_ = told.read_text().splitlines()
     Path("empty").write_text("")
     Path("numbers").write_text("1\n2\n")
+    Path("failed").write_text(f"{header}\n")
     Path("newer").write_text(header.replace('"ampere_journal": 1', '"ampere_journal": 99') + "\n")
     Path("corrupt").write_text("\n".join([header, first, second[:40], second]) + "\n")
     result = run(*line.split())
@@ -706,7 +716,7 @@ def test_a_real_profile(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ctrl_c_keeps_what_was_measured_and_goes_on(net: Path) -> None:
     path = net.parent / "net.ampere"
-    line = ["profile", "net.py:Net", "--profile", str(path), "--threads", "1", "--quick"]
+    line = ["profile", "net.py:Net", "--profile", str(path), "--threads", "1"]
     line += ["--method", "paper"]  # it asks for many; this net's family has few members
     process = subprocess.Popen(
         [sys.executable, "-m", "ampere", *line],
@@ -1012,3 +1022,39 @@ def test_ctrl_c_while_pruning_leaves_nothing(wide: Path, monkeypatch: pytest.Mon
     assert (result.exit_code, result.stdout) == (130, "")
     assert last_line(result) == "interrupted"
     assert set(Path().iterdir()) == before
+
+
+# --- report --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["additive", "paper"])
+def test_report_writes_a_page_and_its_charts(told: Path, tmp_path: Path, method: str) -> None:
+    page, figures = tmp_path / "report.html", tmp_path / "figures"
+    line = ("report", told, "-o", page, "--figures", figures, "--method", method)
+    found = answer(run(*line, "--json"))
+    assert found["page"] == str(page)
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert sorted(found["figures"]) == sorted(str(each) for each in figures.iterdir())
+    again = run(*line)
+    assert (again.exit_code, last_line(again)) == (
+        1,
+        f"error: {page} exists: choose another name, or remove it first",
+    )
+
+
+def test_report_says_what_it_wrote(told: Path, tmp_path: Path) -> None:
+    result = run("report", told, "-o", tmp_path / "a.html")
+    assert result.stdout == f"wrote {tmp_path / 'a.html'}: open it in a browser\n"
+    result = run("report", told, "--figures", tmp_path / "figures")
+    assert result.stdout.splitlines()[0] == f"wrote {tmp_path / 'figures' / 'layers.svg'}"
+
+
+def test_report_needs_no_torch(told: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from ampere.cli import main\n"
+        f"sys.argv = ['ampere', 'report', {str(told)!r}, '-o', {str(tmp_path / 'a.html')!r}]\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

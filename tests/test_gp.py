@@ -352,3 +352,6 @@ def test_leave_one_out_is_what_fitting_without_each_point_gives() -> None:
         row = whole.hyper.signal_var * KERNELS["matern52"].shape(cross)[0]
         predicted = whole.y_mean + whole.y_std * row @ inverse @ z
         assert surprise == pytest.approx(y[i] - predicted, rel=1e-6)
+        rest = whole.hyper.signal_var + known[0] + whole.hyper.noise_var - row @ inverse @ row
+        std = whole.y_std * np.sqrt(rest)
+        assert whole.leave_one_out_std()[i] == pytest.approx(std, rel=1e-4)

@@ -268,7 +268,9 @@ def test_leave_one_out_is_what_all_other_rows_say() -> None:
         others = given_beta(process, layers, rows[kept])
         mean, cov = others.predict(layers, rows.counts[[i]], rows.context[[i]])
         noise = (HYPER.noise**2 + rows.known_std[i] ** 2) * process.scale[i] ** 2
-        assert surprise == pytest.approx((rows.y[i] - mean[0]) / math.sqrt(cov[0, 0] + noise))
+        std = math.sqrt(cov[0, 0] + noise)
+        assert surprise == pytest.approx((rows.y[i] - mean[0]) / std)
+        assert [each[i] for each in process.left_out] == pytest.approx([mean[0], std])
 
 
 def walked(dearer: float) -> SumProcess:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 
 if TYPE_CHECKING:
     from ampere.api import after_steps, align, calibrate, check, evaluate, measure, profile
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from ampere.profiling import Profiler
     from ampere.pruning import prune
     from ampere.prunings import Pruning
+    from ampere.reporting import report
+    from ampere.reports.pages import Report
+    from ampere.reproducing import reproduce
     from ampere.strategies import Strategy
     from ampere.workloads import Settings
 
@@ -59,6 +62,7 @@ _HOMES = {
     "Provenance": "ampere.meters.meter",
     "Pruning": "ampere.prunings",
     "Reading": "ampere.meters.meter",
+    "Report": "ampere.reports.pages",
     "Role": "ampere.layers",
     "Settings": "ampere.workloads",
     "Strategy": "ampere.strategies",
@@ -76,6 +80,8 @@ _HOMES = {
     "prune": "ampere.pruning",
     "read_layers": "ampere.frameworks.torch:read",
     "read_rows": "ampere.measurements",
+    "report": "ampere.reporting",
+    "reproduce": "ampere.reproducing",
     "tell": "ampere.asking",
 }
 
@@ -99,6 +105,7 @@ __all__ = [
     "Provenance",
     "Pruning",
     "Reading",
+    "Report",
     "Role",
     "Settings",
     "Strategy",
@@ -116,6 +123,8 @@ __all__ = [
     "prune",
     "read_layers",
     "read_rows",
+    "report",
+    "reproduce",
     "tell",
 ]
 

@@ -57,22 +57,16 @@ class AdditiveFit:
             return Prediction((), Cost(math.nan, math.nan), tuple(layers))  # nothing is familiar
         uncovered = tuple(layer for layer in layers if not self.encoder.covers(layer))
         networks = [*([layer] for layer in (*covered, STEP)), (*covered, STEP)]
-        context = np.full(len(networks), depth_context(covered))
-        found, counts = distinct(networks)
-        encoded = self.encoder.encode(found)
-        joules, joules_std = self._spread(self.energy, encoded, counts, context)
-        seconds = seconds_std = np.full(len(networks), math.nan)
-        if self.time is not None and self._is_timed(covered):
-            seconds, seconds_std = self._spread(self.time, encoded, counts, context)
-        costs = [
-            Cost(*map(float, numbers))
-            for numbers in zip(joules, joules_std, seconds, seconds_std, strict=True)
-        ]
+        costs = self._costs(networks, depth_context(covered), noisy=True)
         lines = tuple(
             Line(layer, cost, self.is_extrapolated(layer), not self.encoder.knows(layer))
             for layer, cost in zip((*covered, STEP), costs, strict=False)
         )
         return Prediction(lines, costs[-1], uncovered)
+
+    def alone(self, layers: Sequence[Layer]) -> list[Cost]:
+        """What each of these layers costs in a network as small as a variant; they are covered."""
+        return self._costs([[layer] for layer in layers], context=0.0, noisy=False)
 
     def tell(self, row: Measurement) -> AdditiveFit:
         """The fit with one more row; hyper-parameters stay.
@@ -155,14 +149,26 @@ class AdditiveFit:
                 )
         return tuple(texts)
 
-    def _spread(
-        self, process: sums.SumProcess, layers: means.Layers, counts: Array, context: Array
-    ) -> tuple[Array, Array]:
-        """Means and standard deviations; noise is added to the last, the total."""
-        mean, covariance = process.predict(layers, counts, context)
-        var = np.maximum(np.diagonal(covariance), 0.0)
-        var[-1] += process.noise_var(mean[-1])
-        return mean, inflation(len(process.rows)) * np.sqrt(var)
+    def _costs(
+        self, networks: Sequence[Sequence[Layer]], context: float, noisy: bool
+    ) -> list[Cost]:
+        """What networks cost in a context; the last with the noise of a measurement, if wanted."""
+        found, counts = distinct(networks)
+        encoded = self.encoder.encode(found)
+
+        def spread(process: sums.SumProcess) -> tuple[Array, Array]:
+            contexts = np.full(len(networks), context)
+            mean, covariance = process.predict(encoded, counts, contexts)
+            var = np.maximum(np.diagonal(covariance), 0.0)
+            if noisy:
+                var[-1] += process.noise_var(mean[-1])
+            return mean, inflation(len(process.rows)) * np.sqrt(var)
+
+        seconds = seconds_std = np.full(len(networks), math.nan)
+        if self.time is not None and self._is_timed(found):
+            seconds, seconds_std = spread(self.time)
+        columns = (*spread(self.energy), seconds, seconds_std)
+        return [Cost(*map(float, numbers)) for numbers in zip(*columns, strict=True)]
 
 
 def fit_additive(measurements: Sequence[Measurement]) -> AdditiveFit:

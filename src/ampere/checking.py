@@ -126,9 +126,9 @@ def check(
     first, last = ends
     nominal = take_reference(device, effort)
     start = time.monotonic()
-    stacks = [_chain(first, [stacked] * depth, last) for depth in DEPTHS]
+    stacks = [chain(first, [stacked] * depth, last) for depth in DEPTHS]
     orders = {
-        text: _chain(first, [stacked if letter == "A" else other for letter in text], last)
+        text: chain(first, [stacked if letter == "A" else other for letter in text], last)
         for text in ("AAB", "ABA", "BAA")
     }
     total = len(stacks) + len(orders) + REPEATS
@@ -151,7 +151,7 @@ def check(
     return _judge(depth_rows, dict(zip(orders, order_rows, strict=True)), repeats, nominal, device)
 
 
-def _chain(first: Layer, hidden: Sequence[Layer], last: Layer) -> tuple[Layer, ...]:
+def chain(first: Layer, hidden: Sequence[Layer], last: Layer) -> tuple[Layer, ...]:
     """A network of these layers, each with a name of its own."""
     return (first, *(replace(h, name=f"hidden{i}") for i, h in enumerate(hidden, start=1)), last)
 
@@ -163,6 +163,26 @@ def _good(rows: Sequence[Measurement]) -> list[Measurement]:
     return list(rows)
 
 
+@dataclass(frozen=True)
+class Trend:
+    """The straight line through stacks of a layer, and how far they are from it, relatively."""
+
+    slope_j: float
+    start_j: float
+    r2: float
+    largest_deviation: float
+
+
+def trend(depths: Sequence[int], stacked_j: Sequence[float]) -> Trend:
+    """The line of least squares through what stacks of these depths take."""
+    x, joules = np.array(depths, dtype=float), np.array(stacked_j)
+    slope, start = np.polyfit(x, joules, 1)
+    line = start + slope * x
+    spread = float(np.square(joules - joules.mean()).sum())
+    r2 = 1 - float(np.square(joules - line).sum()) / spread if spread else 0.0
+    return Trend(float(slope), float(start), r2, float(np.max(np.abs(joules - line) / line)))
+
+
 def _judge(
     stacks: Sequence[Measurement],
     orders: dict[str, Measurement],
@@ -170,12 +190,8 @@ def _judge(
     nominal: Reference,
     device: Device,
 ) -> Check:
-    joules = np.array([row.energy_j_per_step for row in stacks])
-    depths = np.array(DEPTHS, dtype=float)
-    slope, intercept = np.polyfit(depths, joules, 1)
-    line = intercept + slope * depths
-    spread = float(np.square(joules - joules.mean()).sum())
-    r2 = 1 - float(np.square(joules - line).sum()) / spread if spread else 0.0
+    stacked_j = tuple(row.energy_j_per_step for row in stacks)
+    line = trend(DEPTHS, stacked_j)
     order_j = {text: row.energy_j_per_step for text, row in orders.items()}
     middle = statistics.fmean(order_j.values())
     again = [row.energy_j_per_step for row in repeats]
@@ -183,10 +199,10 @@ def _judge(
         repeat_error=statistics.stdev(again) / statistics.fmean(again),
         burst_spread=statistics.fmean(row.spread for row in repeats),
         depths=DEPTHS,
-        stacked_j=tuple(float(j) for j in joules),
-        slope_j=float(slope),
-        r2=r2,
-        largest_deviation=float(np.max(np.abs(joules - line) / line)),
+        stacked_j=stacked_j,
+        slope_j=line.slope_j,
+        r2=line.r2,
+        largest_deviation=line.largest_deviation,
         orders_j=order_j,
         order_deviation=max(abs(j / middle - 1) for j in order_j.values()),
         provenance=device.provenance,

@@ -40,12 +40,12 @@ class Estimate:
     @property
     def energy_j_interval(self) -> tuple[float, float]:
         """The 90 % interval of the joules."""
-        return _interval(self.energy_j, self.energy_j_std)
+        return interval(self.energy_j, self.energy_j_std)
 
     @property
     def time_s_interval(self) -> tuple[float, float]:
         """The 90 % interval of the seconds."""
-        return _interval(self.time_s, self.time_s_std)
+        return interval(self.time_s, self.time_s_std)
 
     @property
     def battery_share(self) -> float | None:
@@ -214,7 +214,8 @@ def _warnings(said: Prediction) -> list[str]:
     return texts
 
 
-def _interval(mean: float, std: float) -> tuple[float, float]:
+def interval(mean: float, std: float) -> tuple[float, float]:
+    """The 90 % interval of something that cannot be below 0."""
     reach = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * std
     low = mean - reach
     return (0.0 if low < 0 else low), mean + reach  # NaN stays NaN

@@ -244,7 +244,7 @@ def compare(
         if broken:
             failed.append(f"{member.name}: {broken}")
             continue
-        results.append(_result(member, first, second, few, fits))
+        results.append(result_of(member, first, second, few, fits))
     if not results:
         raise DataError(f"no model could be metered; the first one: {failed[0]}")
     return Evaluation(
@@ -326,13 +326,14 @@ def _meter(
     return pairs, [guessed[k] for k in range(len(drawn))]
 
 
-def _result(
+def result_of(
     member: Network,
     first: Measurement,
     second: Measurement,
     few: Measurement,
     fits: Sequence[Fit],
 ) -> ModelResult:
+    """What every method said of a member, the interval of the first, and what was metered."""
     said: dict[str, float] = {}
     interval = (math.nan, math.nan)
     for fit in fits:

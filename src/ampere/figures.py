@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ampere.studies import Study
 
-COLUMN_IN = 3.5
+COLUMN_IN, PAGE_IN = 3.5, 7.2
 PANEL_IN = 1.35
 DPI = 300
 CAPTION_SIZE, CAPTION_LETTERS = 5.5, 82
@@ -36,6 +36,7 @@ SUFFIXES = (".png", ".svg", ".pdf")
 INK, PALE = "#333333", "#888888"
 # Okabe and Ito, "Color universal design" (2008): told apart by everybody.
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+SKY, PINK, YELLOW = "#56B4E9", "#CC79A7", "#B8A000"  # the last one darker, to be seen on white
 LOOKS: Mapping[str, Mapping[str, Any]] = {
     "full": {"color": INK, "linestyle": "-"},
     "energy": {"color": BLUE, "linestyle": "-"},
@@ -87,23 +88,30 @@ def draw_study(study: Study, path: str | os.PathLike[str]) -> None:
     Raises:
         DataError: matplotlib is missing, or the path cannot be written.
     """
-    with _drawing(path, panels=3, caption=_caption(study)) as figure:
-        loss, accuracy, energy = figure.subplots(3, 1, sharex=True)
-        for curve in study.curves:
-            look = LOOKS.get(curve.name, {})
-            smooth = _smoothed(curve.loss)
-            loss.plot(
-                curve.steps, curve.loss, **{**look, "linestyle": "-"}, alpha=0.25, linewidth=0.6
-            )
-            loss.plot(curve.steps, smooth, **look, label=LABELS.get(curve.name, curve.name))
-            accuracy.plot(curve.steps, 100 * np.array(curve.accuracy), **look)
-        loss.set_ylabel("training\nloss")
-        accuracy.set_ylabel("validation\naccuracy (%)")
-        _draw_energy(energy, study)
-        energy.set_xlabel("iterations")
-        energy.set_xlim(0, study.iterations)
-        figure.legend(loc="outside upper center", ncols=3, handlelength=2.2, columnspacing=1.4)
-        figure.align_ylabels()
+    refuse_other_suffixes(path)
+    with styled():
+        save(study_figure(study), path)
+
+
+def study_figure(study: Study) -> Figure:
+    """Loss, accuracy and joules of a study over its iterations; within `styled`."""
+    figure = new_figure(COLUMN_IN, 3 * PANEL_IN + 0.5)
+    loss, accuracy, energy = figure.subplots(3, 1, sharex=True)
+    for curve in study.curves:
+        look = LOOKS.get(curve.name, {})
+        smooth = _smoothed(curve.loss)
+        loss.plot(curve.steps, curve.loss, **{**look, "linestyle": "-"}, alpha=0.25, linewidth=0.6)
+        loss.plot(curve.steps, smooth, **look, label=LABELS.get(curve.name, curve.name))
+        accuracy.plot(curve.steps, 100 * np.array(curve.accuracy), **look)
+    loss.set_ylabel("training\nloss")
+    accuracy.set_ylabel("validation\naccuracy (%)")
+    _draw_energy(energy, study)
+    energy.set_xlabel("iterations")
+    energy.set_xlim(0, study.iterations)
+    figure.legend(loc="outside upper center", ncols=3, handlelength=2.2, columnspacing=1.4)
+    figure.align_ylabels()
+    add_caption(figure, _caption(study))
+    return figure
 
 
 def _draw_energy(axes: Axes, study: Study) -> None:
@@ -149,26 +157,55 @@ def _caption(study: Study) -> str:
 
 
 @contextmanager
-def _drawing(path: str | os.PathLike[str], panels: int, caption: str) -> Iterator[Figure]:
-    """An empty figure in the common style, written to its file with a caption in the end."""
-    target = Path(path)
-    if target.suffix.lower() not in SUFFIXES:
-        raise DataError(f"{target} is no figure: name it with {', '.join(SUFFIXES)} at its end")
+def styled() -> Iterator[None]:
+    """The common style in matplotlib, for as long as figures are made and written.
+
+    Raises:
+        DataError: It is missing.
+    """
     try:
         from matplotlib import style
-        from matplotlib.figure import Figure
     except ImportError:
         raise DataError("figures need matplotlib: pip install 'ampere[figures]'") from None
     with style.context(["default", STYLE]):
-        figure = Figure(figsize=(COLUMN_IN, PANEL_IN * panels + 0.5), layout="constrained")
-        yield figure
-        lines = textwrap.fill(tables.printable(caption), CAPTION_LETTERS)
-        figure.supxlabel(lines, x=0.01, ha="left", fontsize=CAPTION_SIZE, color=PALE)
-        dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}  # the same file again
-        try:
-            figure.savefig(target, dpi=DPI, metadata=dates.get(target.suffix.lower()))
-        except OSError as error:
-            raise DataError(f"cannot write {target}: {error.strerror or error}") from None
+        yield
+
+
+def new_figure(width_in: float, height_in: float) -> Figure:
+    """An empty figure, whose parts find their places by themselves."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width_in, height_in), layout="constrained")
+
+
+def add_caption(figure: Figure, text: str) -> None:
+    """Small print below everything: what the joules are, and whose."""
+    letters = round(CAPTION_LETTERS * figure.get_figwidth() / COLUMN_IN)
+    lines = textwrap.fill(tables.printable(text), letters)
+    figure.supxlabel(lines, x=0.01, ha="left", fontsize=CAPTION_SIZE, color=PALE)
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure; the same figure is the same file.
+
+    Raises:
+        DataError: The suffix is of no figure, or the path cannot be written.
+    """
+    target = refuse_other_suffixes(path)
+    dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+    try:
+        figure.savefig(target, dpi=DPI, metadata=dates.get(target.suffix.lower()))
+        figure.set_layout_engine("none")  # places are found once, for all files of a figure
+    except OSError as error:
+        raise DataError(f"cannot write {target}: {error.strerror or error}") from None
+
+
+def refuse_other_suffixes(path: str | os.PathLike[str]) -> Path:
+    """The path, if it is one of a figure: better known before anything is drawn."""
+    target = Path(path)
+    if target.suffix.lower() not in SUFFIXES:
+        raise DataError(f"{target} is no figure: name it with {', '.join(SUFFIXES)} at its end")
+    return target
 
 
 def _smoothed(values: Sequence[float]) -> list[float]:

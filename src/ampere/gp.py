@@ -152,6 +152,10 @@ class GaussianProcess:
         residuals: Array = self.y_std * self.alpha / precision
         return residuals
 
+    def leave_one_out_std(self) -> Array:
+        """How far off that may be, one more measurement's noise in it, in units of y."""
+        return np.asarray(self.y_std / np.sqrt(np.square(self.whitener).sum(0)))
+
     def condition_on_location(self, x: npt.ArrayLike) -> GaussianProcess:
         """The process as if one point (d,) had been measured too, just as predicted.
 

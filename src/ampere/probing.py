@@ -216,10 +216,12 @@ def make_prober(
     asked_about: Sequence[Sequence[Layer]] = (),
     effort: Effort | None = None,
     recorded: Sequence[Network] = (),
+    pool: int = POOL,
 ) -> Prober:
     """Who asks for members of a model's family, the ends of its widths first, and for variants.
 
-    Where only `recorded` networks can be measured, it chooses among these.
+    Where only `recorded` networks can be measured, it chooses among these. `pool` is how many
+    members may be measured, and of how many the interval matters.
     """
     from ampere.frameworks.torch import plan_variants
     from ampere.frameworks.torch.counting import with_features
@@ -227,7 +229,7 @@ def make_prober(
     rng = random.Random(f"probes {strategy.seed}")  # not the stream that evaluations draw from
     spec = itself.workload.model
     family = members(spec, rng) if spec else resampled(itself.name, itself.layers, rng)
-    drawn = list(itertools.islice(family, 2 * POOL))
+    drawn = list(itertools.islice(family, 2 * pool))
     probed, others = drawn[::2], drawn[1::2]  # what is measured, and what is asked about
     variants = [
         sample(isolation, rng)

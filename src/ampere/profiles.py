@@ -284,24 +284,6 @@ class Profile:
         ]
         if error := typical_error(good):
             facts.append(("repeats", f"agree to {tables.percent(error)} within a measurement"))
-        spread = statistics.median(m.spread for m in good) if good else 0.0
-        if spread > NOISY:
-            facts.append(
-                (
-                    "warning",
-                    f"bursts spread by {tables.percent(spread)}: the machine was busy; see"
-                    " `ampere check`, and profile again when it is quiet",
-                )
-            )
-        pace = self.pace
-        if pace is not None and abs(pace - 1) > 0.1:
-            facts.append(
-                (
-                    "warning",
-                    f"steps took {pace:.2f} × what they took when the profile was begun; all"
-                    " its figures are for the pace of the beginning",
-                )
-            )
         if self.header.model:
             facts.append(("made for", self.header.model))
         if failed:
@@ -315,7 +297,7 @@ class Profile:
             rows,
             "<<<><",
             None,
-            [*facts, *(("warning", note) for note in (*self.notes, *self.doubts))],
+            [*facts, *(("warning", text) for text in self.warnings)],
         )
 
     @property
@@ -337,6 +319,25 @@ class Profile:
             text += f"; pays off after {tables.plural(models, 'model')} whose {PAYOFF_STEPS} steps"
             text += " need not be run"
         return text
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All that a reader should know before believing it."""
+        good = usable(self.measurements)
+        texts = []
+        spread = statistics.median(m.spread for m in good) if good else 0.0
+        if spread > NOISY:
+            texts.append(
+                f"bursts spread by {tables.percent(spread)}: the machine was busy; see"
+                " `ampere check`, and profile again when it is quiet"
+            )
+        pace = self.pace
+        if pace is not None and abs(pace - 1) > 0.1:
+            texts.append(
+                f"steps took {pace:.2f} × what they took when the profile was begun; all its"
+                " figures are for the pace of the beginning"
+            )
+        return (*texts, *self.notes, *self.doubts)
 
     @property
     def doubts(self) -> tuple[str, ...]:

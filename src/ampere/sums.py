@@ -130,6 +130,16 @@ class SumProcess:
         return np.asarray(self.whitener @ self._terms[0])
 
     @property
+    def left_out(self) -> tuple[Array, Array]:
+        """What all other rows say of each row: mean, and standard deviation with its own noise.
+
+        Hyper-parameters and coefficients are kept (Rasmussen and Williams, 2006, eq. 5.12).
+        """
+        precision = np.square(self.whitener).sum(0)
+        mean = self.rows.y - self.scale * self.alpha / precision
+        return mean, self.scale / np.sqrt(precision)
+
+    @property
     def leave_one_out(self) -> Array:
         """How far each row is from what all others say, in standard deviations of that.
 

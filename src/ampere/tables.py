@@ -96,6 +96,12 @@ def same_unit(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
     return f"{_PREFIXES[power]}{unit}", texts
 
 
+def prefix_of(largest: float, unit: str) -> tuple[str, float]:
+    """The unit in which a number is short, such as `mJ`, and its size."""
+    power, _ = _scale(largest, digits=3)
+    return f"{_PREFIXES[power]}{unit}", 10.0**power
+
+
 def bar(value: float, largest: float, length: int = 40) -> str:
     """A bar of blocks, `length` of them for the largest value."""
     return "█" * max(0, round(length * value / largest)) if largest > 0 else ""
@@ -166,7 +172,7 @@ class Page:
 
     def html(self) -> str:
         """As HTML, for notebooks; whatever stands in it is escaped."""
-        parts = [f"<p><strong>{_escaped(self.title)}</strong></p>"]
+        parts = [f"<p><strong>{escaped(self.title)}</strong></p>"]
         if self.headers:
             sides = self.align or "<" * len(self.headers)
             body = "".join(_html_row("td", row, sides) for row in self.rows)
@@ -175,7 +181,7 @@ class Page:
             parts.append(f"<table><thead>{head}</thead><tbody>{body}</tbody>{foot}</table>")
         if self.facts:
             facts = "".join(
-                f"<dt>{_escaped(name)}</dt><dd>{_escaped(text)}</dd>" for name, text in self.facts
+                f"<dt>{escaped(name)}</dt><dd>{escaped(text)}</dd>" for name, text in self.facts
             )
             parts.append(f"<dl>{facts}</dl>")
         return f"<div>{''.join(parts)}</div>"
@@ -213,13 +219,14 @@ def printable(text: str) -> str:
     )
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """The same for a page: nothing in it can be taken for HTML."""
     return html.escape(printable(text))
 
 
 def _html_row(tag: str, cells: Sequence[str], sides: str) -> str:
     row = "".join(
-        f'<{tag} style="text-align: {"right" if side == ">" else "left"}">{_escaped(cell)}</{tag}>'
+        f'<{tag} style="text-align: {"right" if side == ">" else "left"}">{escaped(cell)}</{tag}>'
         for cell, side in zip(cells, sides, strict=True)
     )
     return f"<tr>{row}</tr>"

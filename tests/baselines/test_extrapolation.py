@@ -5,7 +5,7 @@ import pytest
 from ampere.baselines import extrapolate
 from ampere.devices.device import Burst, Device, Loaded
 from ampere.devices.fingerprint import Fingerprint
-from ampere.errors import DataError, DeviceError, MeasurementFailed
+from ampere.errors import DataError, DeviceError, MeasurementFailed, MeterFault
 from ampere.layers import Json
 from ampere.measurements import Measurement
 from ampere.meters.meter import Provenance, Resolution
@@ -99,6 +99,11 @@ def test_a_failure_is_a_failed_measurement(at: str) -> None:
     assert row.failed == "it ran out of memory"
     assert Measurement.from_json(row.to_json()).failed == row.failed
     assert ("unload" in device.calls) == (at != "load")
+
+
+def test_what_a_coarse_meter_cannot_tell_is_a_failed_measurement() -> None:
+    row = run(CostlyDevice(fails_at="burst 10", error=MeterFault))
+    assert row.failed == "it ran out of memory"
 
 
 def test_a_workload_that_went_by_itself_is_no_failure() -> None:

@@ -237,3 +237,9 @@ def test_the_design_suffices_for_the_fit() -> None:
     )
     for unseen in (layer("conv", widths={"in": 5, "out": 20}), head_of(50), layer("fixed")):
         assert fit.cost(unseen).energy_j == pytest.approx(3 * truth(unseen))
+
+
+def test_fewer_sizes_can_be_asked_for() -> None:
+    chosen = isolated_workloads(PLAN, {"conv"}, levels=2)
+    widths = {tuple(layers[0].widths.values()) for _, layers in chosen}
+    assert widths == set(itertools.product((1, 21), (4, 32)))

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from ampere.devices.device import Burst, Device
-from ampere.errors import DataError, MeasurementFailed
+from ampere.errors import DataError, MeasurementFailed, MeterFault
 from ampere.layers import Layer
 from ampere.measurements import Measurement, utc_now
 from ampere.workloads import Workload
@@ -29,7 +29,7 @@ def extrapolate(
     burst, failed = None, None
     try:
         burst = _burst(device, workload, steps)
-    except MeasurementFailed as error:
+    except (MeasurementFailed, MeterFault) as error:  # too few for a coarse meter
         failed = str(error)
     common = Measurement(
         tuple(layers),

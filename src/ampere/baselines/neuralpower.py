@@ -112,25 +112,26 @@ def fit_neuralpower(measurements: Sequence[Measurement]) -> NeuralPowerFit:
 
 
 def isolated_workloads(
-    plan: Plan, kinds: Collection[str]
+    plan: Plan, kinds: Collection[str], levels: int | None = None
 ) -> list[tuple[Workload, tuple[Layer, ...]]]:
     """What to measure for these kinds: 4 widths, or 3 × 3 of two, at each of the three stages.
 
     Widths are evenly spaced between the plan's bounds, and fewer where too few are allowed. A kind
-    that the plan has no bounds for stays out, and is not covered later.
+    that the plan has no bounds for stays out, and is not covered later. `levels` is another number
+    of sizes of each width.
     """
     layers = [
         Layer(isolation.kind.role.value, isolation.kind, widths)
         for isolation in plan.isolations
         if isolation.kind.name in kinds
-        for widths in _design(isolation)
+        for widths in _design(isolation, levels)
     ]
     return [(Workload((layer,), stage=stage), (layer,)) for layer in layers for stage in STAGES]
 
 
-def _design(isolation: Isolation) -> list[Widths]:
+def _design(isolation: Isolation, levels: int | None) -> list[Widths]:
     names = sorted(isolation.bounds)
-    levels = 4 if len(names) == 1 else 3
+    levels = levels or (4 if len(names) == 1 else 3)
     axes = [_spaced(*isolation.bounds[name], isolation.steps[name], levels) for name in names]
     return [Widths(dict(zip(names, point, strict=True))) for point in itertools.product(*axes)]
 

@@ -20,6 +20,8 @@ from ampere.cli.meters import meters
 from ampere.cli.options import flat
 from ampere.cli.profile import profile
 from ampere.cli.prune import prune
+from ampere.cli.report import report
+from ampere.cli.reproduce import reproduce
 from ampere.cli.shell import Shell
 from ampere.cli.tell import tell
 
@@ -39,12 +41,14 @@ _EXAMPLES: dict[Callable[..., str], str] = {
     measure: "ampere measure my_model.py:Net --input 3x32x32 --batch-size 32",
     evaluate: "ampere evaluate zoo:lenet5 --profile lenet5.ampere --models 30",
     prune: "ampere prune zoo:cnn5 --weights cnn5.pt --profile cnn5.ampere --budget 50% -o half",
+    report: "ampere report cnn5.ampere -o report.html",
     check: "ampere check --threads 1",
     ask: "ampere ask zoo:lenet5 --profile phone.ampere -n 8 > todo.jsonl",
     tell: "ampere tell --profile phone.ampere done.jsonl",
     align: "ampere align --profile pi.ampere --log monsoon.csv -o pi-measured.ampere",
     pulse: "ampere pulse",
     calibrate: "ampere calibrate --watts 0=2.7 --watts 4=6.4",
+    reproduce: "ampere reproduce --quick --device simulated -o results",
 }
 
 for command, example in _EXAMPLES.items():

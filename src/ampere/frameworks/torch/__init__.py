@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from numbers import Integral
 from typing import Any, TypeAlias
 
@@ -27,7 +28,7 @@ from ampere.frameworks.torch.slimming import Slimmer
 from ampere.frameworks.torch.training import OPTIMIZERS
 from ampere.frameworks.torch.weights import load_weights
 from ampere.inputs import Inputs, InputSpec, parse_inputs
-from ampere.layers import Layer
+from ampere.layers import Layer, structure_of
 from ampere.resizing import resize as resized
 from ampere.variants import Plan, plan
 from ampere.workloads import ModelSpec
@@ -71,7 +72,11 @@ def read(
 
 
 def layers_of(spec: ModelSpec) -> tuple[Layer, ...]:
-    """The layers of a model that is given by name."""
+    """The layers of a model that is given by name; the zoo's, which cannot change, stay known."""
+    return _zoo_layers(spec) if spec.model.startswith("zoo:") else _read_spec(spec)
+
+
+def _read_spec(spec: ModelSpec) -> tuple[Layer, ...]:
     return read(
         spec.model,
         spec.input,
@@ -79,6 +84,9 @@ def layers_of(spec: ModelSpec) -> tuple[Layer, ...]:
         optimizer=spec.optimizer,
         loss=spec.loss,
     )
+
+
+_zoo_layers = lru_cache(maxsize=2048)(_read_spec)
 
 
 def read_whole(
@@ -229,6 +237,13 @@ def _spec_of_example(example: torch.Tensor) -> InputSpec:
 
 def plan_variants(layers: Sequence[Layer]) -> Plan:
     """The variants that isolate each kind of these layers."""
+    # A kind's name tells its structure, but not which widths that allows.
+    steps = [sorted(structure_of(layer.kind).multiples.items()) for layer in layers]
+    return _plan(tuple(layers), tuple(map(tuple, steps)))
+
+
+@lru_cache(maxsize=64)
+def _plan(layers: tuple[Layer, ...], steps: tuple[tuple[tuple[str, int], ...], ...]) -> Plan:
     return plan(layers, standins)
 
 
@@ -248,3 +263,12 @@ def check_layers(batch_size: int = 10) -> tuple[tuple[Layer, Layer], Layer, Laye
     inputs = Inputs((InputSpec((3, 32, 32)),))
     first, stacked, other, last = read_layers(model, inputs, batch_size=batch_size)
     return (first, last), stacked, other
+
+
+def linear_layer(channels: int, side: int, batch_size: int = 10) -> Layer:
+    """A linear layer with 10 outputs on square maps, as a last one: it varies over channels."""
+    model = nn.Sequential(
+        nn.Conv2d(1, channels, 1), nn.Flatten(), nn.Linear(channels * side**2, 10)
+    )
+    *_, last = read_layers(model, Inputs((InputSpec((1, side, side)),)), batch_size=batch_size)
+    return last

@@ -1,0 +1,81 @@
+"""`ampere report`: a profile, or the results of `ampere reproduce`, as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ampere.cli.options import AsJson, Method
+from ampere.cli.shell import json_text
+
+if TYPE_CHECKING:
+    from ampere.reports.pages import Report
+
+
+def report(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PROFILE|RESULTS",
+            help="The profile's file, or the folder that `ampere reproduce` wrote.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page to write.")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A folder for its charts, as SVG and PNG.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Whose layers to show. Default: what the profile was made for, if it is of the"
+            " zoo, else its largest network.",
+        ),
+    ] = None,
+    input: Annotated[
+        str | None, typer.Option(metavar="SHAPES", help="One sample of MODEL: 3x32x32.")
+    ] = None,
+    method: Method = "additive",
+    as_json: AsJson = False,
+) -> str:
+    """Make a page of a profile, or of results.
+
+    One HTML file for any browser, without any network: where the joules go, what layers cost at
+    other widths, how well the profile agrees with itself, what was profiled and what that took.
+    """
+    if output is None and figures is None:
+        raise typer.BadParameter("give -o FILE for a page, or --figures DIR for its charts")
+    from ampere.reports.pages import refuse_to_overwrite
+
+    if output is not None:
+        refuse_to_overwrite(output)
+    if path.is_dir():
+        page = _of_results(path, model, figures)
+    else:
+        from ampere.profiles import Profile
+        from ampere.reporting import report as report_profile
+
+        page = report_profile(Profile.load(path, method), model, input)
+    written = page.save_figures(figures) if figures is not None else []
+    if output is not None:
+        page.save(output)
+    if as_json:
+        page_path = None if output is None else str(output)
+        return json_text({"page": page_path, "figures": [str(each) for each in written]})
+    lines = [f"wrote {output}: open it in a browser"] if output is not None else []
+    return "\n".join([*lines, *(f"wrote {each}" for each in written)])
+
+
+def _of_results(folder: Path, model: str | None, figures: Path | None) -> Report:
+    if model is not None:
+        raise typer.BadParameter("--model is for profiles: results have models of their own")
+    if figures is not None:
+        raise typer.BadParameter(f"the figures of these results are in {folder / 'figures'}")
+    from ampere.results import Results
+
+    return Results.open(folder).report()

@@ -1,0 +1,109 @@
+"""Figure 5: the energy of a linear layer against its FLOPs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ampere import gp, tables
+from ampere.experiments import drawing
+from ampere.experiments.experiment import Experiment, holds, span
+from ampere.experiments.laboratory import Laboratory
+from ampere.experiments.surveys import place
+from ampere.experiments.sweeping import Sweep, sweep
+from ampere.figures import BLUE, INK, RED
+from ampere.layers import Json
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SIDE, BATCH = 50, 4  # the paper's: batches of (4, channels, 50, 50)
+BENT = 5.0  # percent off any straight line, from which on it is none
+
+
+def _measure(lab: Laboratory) -> Json:
+    rows = []
+    for bench in lab.benches:
+        swept = sweep(lab, bench, SIDE, BATCH)
+        rows.append({**place(bench, swept.provenance), **_compared(swept)})
+    return rows
+
+
+def _compared(swept: Sweep) -> dict[str, Json]:
+    """What joules per FLOP, a straight line and a process that was not told of a point say of it.
+
+    Lines are of least relative errors, the kindest to them; errors are in percent.
+    """
+    flops, joules = swept.flops, swept.energy_j
+    per_flop = float((flops / joules).sum() / np.square(flops / joules).sum())
+    design = np.column_stack([np.ones_like(flops), flops / flops.max()]) / joules[:, None]
+    line = np.linalg.lstsq(design, np.ones(len(joules)), rcond=None)[0]
+    misses = swept.fit(list(range(len(joules)))).leave_one_out()
+    return {
+        "widths": list(swept.widths),
+        "flops": flops.tolist(),
+        "energy_j": joules.tolist(),
+        "joules_per_flop": per_flop,
+        "error_flops": _mape(per_flop * flops / joules - 1),
+        "error_line": _mape(design @ line - 1),
+        "error_process": _mape(misses / joules),
+        "bend": float(100 * np.abs(design @ line - 1).max()),
+    }
+
+
+def _mape(errors: gp.Array) -> float:
+    return float(100 * np.abs(errors).mean())
+
+
+def _draw(data: Json) -> Mapping[str, Figure]:
+    figure, panels = drawing.grid(len(data))
+    for row, axes in zip(data, panels, strict=True):
+        scale, unit = drawing.joule_scale(row["energy_j"])
+        flops, joules = np.array(row["flops"]) / 1e6, scale * np.array(row["energy_j"])
+        axes.plot(flops, joules, color=BLUE, linewidth=0.9)
+        axes.plot(flops, joules, "o", color=INK, markersize=3, label="metered")
+        ends = np.array([0, flops[-1]])
+        axes.plot(ends, scale * row["joules_per_flop"] * 1e6 * ends, color=RED, linestyle="--",
+                  label="proportional to FLOPs")  # fmt: skip
+        axes.set_title(drawing.heading(row))
+        axes.set_xlabel("MFLOP a step")
+        axes.set_ylabel(f"{unit} a step")
+        axes.set_xlim(0, 1.04 * flops[-1])
+        axes.set_ylim(0, 1.15 * joules.max())
+    text = f"A linear layer on batches of ({BATCH}, channels, {SIDE}, {SIDE}), 1 to 64 channels."
+    return {"fig5": drawing.finish(figure, data, text, legend=2)}
+
+
+def _table(data: Json) -> tables.Page:
+    errors = ("error_flops", "error_line", "bend", "error_process")
+    rows = [(*drawing.where(row), *(f"{row[key]:.1f}" for key in errors)) for row in data]
+    headers = ("device", "joules", "FLOPs: MAPE %", "line: MAPE %", "largest %", "process: MAPE %")
+    return drawing.page("Energy of a linear layer from its FLOPs", headers, rows)
+
+
+def _sentence(data: Json) -> str:
+    flops, process, bend = (
+        [row[key] for row in data] for key in ("error_flops", "error_process", "bend")
+    )
+    better = [row["bend"] > BENT and row["error_process"] < row["error_flops"] for row in data]
+    return (
+        f"Joules per FLOP are off by {span(flops)} on average, even the best straight line by up to"
+        f" {span(bend)}; a process that was not told of a point by {span(process)}. That energy is"
+        f" not linear in FLOPs (more than {BENT:g} % off any line) and a process does better:"
+        f" {holds(better)}."
+    )
+
+
+FIG5 = Experiment(
+    "fig5",
+    "Energy of a linear layer against FLOPs",
+    "FLOPs grow linearly with the input channels, energy does not, and a Gaussian process fits it"
+    " (section 3.3, Fig. 5).",
+    _measure,
+    _draw,
+    _table,
+    _sentence,
+    networks=lambda sizes: sizes.sweep,
+)

@@ -1,0 +1,202 @@
+"""Laboratory: devices that stay open, and notebooks that are gone on with.
+
+A `Notebook` is a journal and the device that fills it. What stands in it is not measured again, so
+an experiment that was interrupted goes on where it stopped. All notebooks of a bench have one
+scale: what the reference workload took when the bench was first used.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ampere.baselines import extrapolate
+from ampere.devices.device import Device
+from ampere.devices.fingerprint import refuse_to_mix
+from ampere.encoding import key_of
+from ampere.errors import DataError, FingerprintError
+from ampere.experiments.benches import Bench
+from ampere.experiments.plans import Plan, Sizes
+from ampere.families import Network
+from ampere.journal import Header, Journal, read_journal
+from ampere.layers import Layer
+from ampere.measurements import Measurement
+from ampere.measuring import Effort, Event, Watch, measure, unwatched
+from ampere.meters.meter import Provenance
+from ampere.opening import AnyDevice
+from ampere.profiling import Profiler, open_journal, reference_of, resume, run_profiler
+from ampere.workloads import Workload
+
+if TYPE_CHECKING:
+    from ampere.experiments.surveys import Survey
+
+TOGETHER = 5  # networks in hand at a time: each is corrected by what the others have in common
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """A journal, and the device that fills it."""
+
+    title: str
+    journal: Journal
+    device: Device
+    effort: Effort | None = None
+    watch: Watch = unwatched
+
+    def measure(
+        self, networks: Sequence[Network], passes: int = 1, effort: Effort | None = None
+    ) -> list[tuple[Measurement, ...]]:
+        """Each of these different networks so many times, far apart and in another company."""
+        known = self._known()
+        nominal = reference_of(self.journal.header, self.device)
+        for turn in range(passes):
+            missing = [each for each in networks if len(known[_key(each)]) <= turn]
+            random.Random(turn).shuffle(missing)
+            for start in range(0, len(missing), TOGETHER):
+                batch = missing[start : start + TOGETHER]
+                self._say(batch[0].name, start, len(missing))
+                work = [(each.workload, each.layers) for each in batch]
+                rows = measure(self.device, work, nominal, self.effort or effort)
+                for each, row in zip(batch, rows, strict=True):
+                    self.journal.append(row)
+                    known[_key(each)].append(row)
+        return [tuple(known[_key(each)][:passes]) for each in networks]
+
+    def extrapolate(self, networks: Sequence[Network]) -> list[Measurement]:
+        """A few steps of each, as one would take them by hand."""
+        known = self._known()
+        for at, each in enumerate(networks):
+            if not known[_key(each)]:
+                self._say(f"ten steps of {each.name}", at, len(networks))
+                row = extrapolate(self.device, each.workload, each.layers)
+                self.journal.append(row)
+                known[_key(each)].append(row)
+        return [known[_key(each)][0] for each in networks]
+
+    def profile(self, profiler: Profiler) -> list[Measurement]:
+        """Whatever a profiler asks for, until it knows enough."""
+        resume(profiler, self.journal.measurements)
+        run_profiler(
+            profiler, self.device, self.journal, effort=self.effort, watch=self._watch_profiler
+        )
+        return self.journal.measurements
+
+    def _watch_profiler(self, event: Event) -> None:
+        self._say(event.doing, event.done, event.total)
+
+    def _say(self, doing: str, done: int, total: int) -> None:
+        self.watch(Event(f"{self.title}: {doing}", done, total, 0.0))
+
+    def _known(self) -> dict[Key, list[Measurement]]:
+        found: dict[Key, list[Measurement]] = defaultdict(list)
+        for row in self.journal.measurements:
+            found[_key_of(row.stage, row.layers)].append(row)
+        return found
+
+
+class Laboratory:
+    """The benches of a plan, and the notebooks of a folder."""
+
+    def __init__(self, folder: Path, plan: Plan, watch: Watch = unwatched) -> None:
+        self.plan, self.watch = plan, watch
+        self.surveys: dict[tuple[str, str], Survey] = {}
+        self._journals = folder / "journals"
+        self._journals.mkdir(parents=True, exist_ok=True)
+        self._open: dict[str, AnyDevice] = {}
+        self._stack = ExitStack()
+
+    @property
+    def benches(self) -> tuple[Bench, ...]:
+        """All benches of the plan."""
+        return self.plan.benches
+
+    def sizes(self, bench: Bench) -> Sizes:
+        """How much is measured on a bench."""
+        return self.plan.sizes[bench.name]
+
+    def provenance(self, bench: Bench) -> Provenance:
+        """What the joules of a bench are."""
+        return self._scale(bench).provenance
+
+    @contextmanager
+    def notebook(self, bench: Bench, name: str, model: str | None = None) -> Iterator[Notebook]:
+        """The notebook of this name, open; `model` is what it will be a profile of."""
+        header = replace(self._scale(bench), model=model)
+        path = self._journals / f"{bench.name}-{name}.ampere"
+        with Journal.open(path, header) as journal:
+            device = self._device(bench, f"{name} {len(journal.measurements)}")
+            _refuse_to_mix(device, journal.header, path)
+            title = f"{bench.name} {name}"
+            yield Notebook(title, journal, device, self.sizes(bench).effort, self.watch)
+
+    def _scale(self, bench: Bench) -> Header:
+        """What holds for all notebooks of a bench; made when it is first used."""
+        path = self._journals / f"{bench.name}.ampere"
+        if path.exists():
+            return read_journal(path)[0]
+        self.watch(Event(f"{bench.name}: the reference workload", 0, 1, 0.0))
+        effort = self.sizes(bench).effort
+        journal, _ = open_journal(path, self._device(bench, "scale"), effort=effort)
+        journal.close()
+        return journal.header
+
+    def _device(self, bench: Bench, use: str) -> AnyDevice:
+        """A device that stays open, or a simulated one, cool and with noise of its own.
+
+        Noise is a function of the seed and the simulated clock: without a seed for each use, what
+        is measured again would be the same to the last bit.
+        """
+        if bench.simulated:
+            return bench.open(zlib.crc32(use.encode()))
+        if bench.name not in self._open:
+            device = bench.open()
+            self._stack.callback(device.close)
+            self._open[bench.name] = device
+        return self._open[bench.name]
+
+    def __enter__(self) -> Laboratory:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+
+def network(name: str, layers: Sequence[Layer]) -> Network:
+    """Something to measure that is built from its layers."""
+    return Network(name, Workload(tuple(layers)), tuple(layers))
+
+
+def good(rows: Sequence[Measurement]) -> list[Measurement]:
+    """The same rows, if all of them succeeded.
+
+    Raises:
+        DataError: One of them failed.
+    """
+    for row in rows:
+        if row.failed is not None:
+            raise DataError(f"a network could not be measured: {row.failed}")
+    return list(rows)
+
+
+def _refuse_to_mix(device: Device, header: Header, path: Path) -> None:
+    with suppress(FingerprintError):
+        refuse_to_mix(device.fingerprint, header.fingerprint)
+        return
+    raise FingerprintError(
+        f"{path} was measured on another machine, or with other software: choose another folder"
+    )
+
+
+def _key(network: Network) -> Key:
+    return _key_of(network.workload.stage, network.layers)
+
+
+def _key_of(stage: str, layers: Sequence[Layer]) -> Key:
+    return (stage, *((key_of(layer), layer.count) for layer in layers))

@@ -1,0 +1,202 @@
+"""Surfaces: joules over two widths, drawn as they are seen from a side; surface.js turns them.
+
+Everything drawn says where it stands (`data-at`: x y z of each of its corners, 0 to 1) and, if it
+is for some sides only, of which (`data-when`: x0 is there when that side is nearer, x0y1 when that
+corner is furthest left). So what turns it need not know what it is: it projects the same places.
+
+    x, y      widths, 0 at the smallest and 1 at the largest
+    z         joules, 0 at the floor and 1 at the largest
+    turn      by which the scene is turned around its upright middle
+    tilt      by which it is seen from above: 0 is from the side
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ampere import tables
+from ampere.reports.charts import Scale
+from ampere.reports.svg import WIDTH, Svg, chart, element, points
+
+HEIGHT = 310
+RAMP = ("#3b528b", "#2a788e", "#21a585", "#6ccd5a", "#fde725")  # viridis, from its blue on
+
+Place = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Camera:
+    """From where a scene is seen, and how large it is on the picture."""
+
+    turn: float = math.radians(215)  # small widths in front: they hide nothing
+    tilt: float = math.radians(27)
+    size: float = 190.0
+    tall: float = 0.78  # of the upright axis, in sizes
+    x: float = WIDTH / 2
+    y: float = 163.0
+
+    def see(self, place: Place) -> tuple[float, float]:
+        """Where a place is on the picture."""
+        across, near = self._turned(place)
+        up = (place[2] - 0.5) * self.tall
+        down = near * math.sin(self.tilt) - up * math.cos(self.tilt)
+        return self.x + self.size * across, self.y + self.size * down
+
+    def nearness(self, places: Sequence[Place]) -> float:
+        """How near the middle of some places is: what is near is drawn last."""
+        return math.fsum(self._turned(place)[1] for place in places) / len(places)
+
+    def sides(self) -> set[str]:
+        """Sides that are nearer, `x1` or `x0` and `y1` or `y0`, and the corner furthest left."""
+        cos, sin = math.cos(self.turn), math.sin(self.turn)
+        near = {f"x{int(sin > 0)}", f"y{int(cos > 0)}"}
+        return near | {f"x{int(cos < 0)}y{int(sin > 0)}"}
+
+    def _turned(self, place: Place) -> tuple[float, float]:
+        x, y = place[0] - 0.5, place[1] - 0.5
+        cos, sin = math.cos(self.turn), math.sin(self.turn)
+        return x * cos - y * sin, x * sin + y * cos
+
+    @property
+    def data(self) -> str:
+        """The camera as surface.js reads it."""
+        return " ".join(f"{value:.6g}" for value in vars(self).values())
+
+
+@dataclass(frozen=True)
+class Peak:
+    """One layer that is known: its widths, its joules."""
+
+    x: float
+    y: float
+    z: float
+    label: str = ""
+
+
+def surface(
+    x: Sequence[float],
+    y: Sequence[float],
+    z: Sequence[Sequence[float]],
+    peaks: Sequence[Peak],
+    title: str,
+    description: str,
+    names: tuple[str, str],
+    camera: Camera | None = None,
+) -> Svg:
+    """Joules z[i][j] at the widths x[i] and y[j], and the layers that are known, on top of it."""
+    camera = camera or Camera()
+    across = Scale.over([*x, *(peak.x for peak in peaks)], 0.0, 1.0)
+    along = Scale.over([*y, *(peak.y for peak in peaks)], 0.0, 1.0)
+    across, along = (Scale(s.low, s.high, 0.0, 1.0) for s in (across, along))  # not logarithmic
+    heights = [*(value for row in z for value in row), *(peak.z for peak in peaks)]
+    up = Scale.over(heights, 0.0, 1.0, zero=True)
+
+    def place(i: int, j: int) -> Place:
+        return across.at(x[i]), along.at(y[j]), up.at(z[i][j])
+
+    faces = [
+        [place(i, j), place(i + 1, j), place(i + 1, j + 1), place(i, j + 1)]
+        for i, j in itertools.product(range(len(x) - 1), range(len(y) - 1))
+    ]
+    faces.sort(key=camera.nearness)
+    scene = _Scene(camera)
+    drawn = [
+        *scene.frame(across, along, up, names),
+        element("g", *(scene.face(face) for face in faces), class_="faces"),
+        *(scene.peak((across.at(p.x), along.at(p.y), up.at(p.z)), p.label) for p in peaks),
+    ]
+    return chart(
+        HEIGHT, title, description, *drawn, class_="chart surface", data_camera=camera.data
+    )
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """Draws what stands at places, with the places in it."""
+
+    camera: Camera
+
+    def face(self, places: Sequence[Place]) -> str:
+        height = sum(place[2] for place in places) / len(places)
+        return element(
+            "polygon",
+            points=points(map(self.camera.see, places)),
+            data_at=_places(places),
+            fill=_colour(height),
+            class_="face",
+        )
+
+    def peak(self, place: Place, label: str) -> str:
+        x, y = self.camera.see(place)
+        title = element("title", tables.escaped(label))
+        return element("circle", title, cx=x, cy=y, r=3, data_at=_places([place]), class_="dot")
+
+    def frame(self, x: Scale, y: Scale, z: Scale, names: tuple[str, str]) -> list[str]:
+        """The floor, and the numbers along the sides that are in front."""
+        found = [self._line([(0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0), (0, 0, 0)])]
+        for side in (0, 1):
+            out = 1.12 * side - 0.06  # a little beyond the side
+            further = 1.34 * side - 0.17
+            for value in x.ticks(4):
+                at = x.at(value)
+                found.append(self._text((at, out, 0), f"{value:g}", "pale middle", f"y{side}"))
+            for value in y.ticks(4):
+                at = y.at(value)
+                found.append(self._text((out, at, 0), f"{value:g}", "pale middle", f"x{side}"))
+            found.append(self._text((0.5, further, 0), names[0], "middle", f"y{side}"))
+            found.append(self._text((further, 0.5, 0), names[1], "middle", f"x{side}"))
+        ticks = z.ticks(4)
+        unit, size = tables.prefix_of(max(map(abs, ticks)), "J")
+        for a, b in itertools.product((0, 1), repeat=2):
+            when = f"x{a}y{b}"
+            found.append(self._line([(a, b, 0), (a, b, 1)], when))
+            a_out, b_out = 1.08 * a - 0.04, 1.08 * b - 0.04
+            for value in ticks:
+                place = (a_out, b_out, z.at(value))
+                found.append(self._text(place, f"{value / size:g}", "pale end", when))
+            found.append(self._text((a_out, b_out, 1.1), unit, "end", when))
+        return found
+
+    def _line(self, places: Sequence[Place], when: str | None = None) -> str:
+        return element(
+            "polyline",
+            points=points(map(self.camera.see, places)),
+            class_="floor",
+            data_at=_places(places),
+            **self._shown(when),
+        )
+
+    def _text(self, place: Place, content: str, class_: str, when: str) -> str:
+        x, y = self.camera.see(place)
+        return element(
+            "text",
+            tables.escaped(content),
+            x=x,
+            y=y + 4,
+            class_=class_,
+            data_at=_places([place]),
+            **self._shown(when),
+        )
+
+    def _shown(self, when: str | None) -> dict[str, str]:
+        if when is None:
+            return {}
+        hidden = {} if when in self.camera.sides() else {"display": "none"}
+        return {"data_when": when, **hidden}
+
+
+def _places(places: Sequence[Place]) -> str:
+    return " ".join(f"{round(value, 3):g}" for place in places for value in place)
+
+
+def _colour(height: float) -> str:
+    """Of the ramp, between its colours."""
+    at = min(max(height, 0.0), 1.0) * (len(RAMP) - 1)
+    lower = min(int(at), len(RAMP) - 2)
+    pairs = (
+        (int(RAMP[lower][k : k + 2], 16), int(RAMP[lower + 1][k : k + 2], 16)) for k in (1, 3, 5)
+    )
+    return "#" + "".join(f"{round(a + (at - lower) * (b - a)):02x}" for a, b in pairs)

@@ -1,0 +1,173 @@
+"""Reproducing: every figure and table of the paper, from one command.
+
+An experiment that fails is reported, and the others go on. How long things take: see
+`experiments/plans.py`; what is written where: see `results.py`.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ampere import figures, tables
+from ampere.errors import AmpereError, DataError, NotCovered
+from ampere.experiments import choose
+from ampere.experiments.experiment import Experiment
+from ampere.experiments.laboratory import Laboratory
+from ampere.experiments.plans import FULL, QUICK, Plan
+from ampere.layers import Json
+from ampere.measuring import Event, Watch, unwatched
+from ampere.recordings import refuse_incomplete
+from ampere.results import Outcome, Results
+
+__all__ = ["FULL", "QUICK", "Plan", "Reproduction", "reproduce"]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A run: what became of each experiment, and where everything is."""
+
+    folder: Path
+    plan: Plan
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def failed(self) -> tuple[Outcome, ...]:
+        """Experiments that failed."""
+        return tuple(each for each in self.outcomes if each.failed is not None)
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data, as `ampere reproduce --json` prints it."""
+        return {
+            "folder": str(self.folder),
+            "plan": self.plan.name,
+            "devices": list(self.plan.sizes),
+            "experiments": {
+                each.experiment.name: {
+                    "claim": each.experiment.claim,
+                    "found": each.found,
+                    "failed": each.failed,
+                    "seconds": each.seconds,
+                }
+                for each in self.outcomes
+            },
+        }
+
+    def __repr__(self) -> str:
+        return tables.Page(
+            f"{tables.plural(len(self.outcomes), 'experiment')} of the {self.plan.name} plan",
+            facts=[
+                *((each.experiment.name, each.found) for each in self.outcomes),
+                ("written", f"{self.folder / 'index.html'} (and index.md)"),
+            ],
+        ).text()
+
+
+def reproduce(
+    folder: str | Path,
+    plan: Plan = FULL,
+    only: Iterable[str] = (),
+    watch: Watch = unwatched,
+) -> Reproduction:
+    """Run experiments in order; what the folder holds of the same plan is not measured again.
+
+    Args:
+        folder: Where everything goes; made if it is not there.
+        plan: How much is measured where.
+        only: Names of experiments; all unless given.
+        watch: Told what is going on, and how long it will take.
+
+    Raises:
+        DataError: The plan has no device, an experiment is unknown, matplotlib is missing, or the
+            folder holds another plan's measurements.
+    """
+    folder, chosen = Path(folder), choose(only)
+    if not plan.sizes:
+        raise DataError("there is no device to run on: name some that the plan has")
+    if plan.recorded is not None:
+        refuse_incomplete(plan.recorded)
+    with figures.styled():  # better missing now than after two hours
+        pass
+    results = Results.claim(folder, plan)
+    outcomes: dict[str, Outcome] = {}
+    clock = _Clock(plan, chosen, watch)
+    try:
+        with Laboratory(folder, plan, clock.tell) as lab:
+            for experiment in chosen:
+                clock.begin(experiment)
+                outcomes[experiment.name] = _run(experiment, lab, results)
+                clock.end(experiment)
+    finally:  # an interrupted run shows what it has
+        results.write_pages(outcomes)
+    watch(Event("done", len(chosen), len(chosen), 0.0))
+    return Reproduction(folder, plan, tuple(outcomes.values()))
+
+
+def _run(experiment: Experiment, lab: Laboratory, results: Results) -> Outcome:
+    """Measure unless it is known, then draw; a failure is an outcome too."""
+    start = time.monotonic()
+    trace = results.folder / "data" / f"{experiment.name}.error"
+    trace.unlink(missing_ok=True)
+    data, failed = None, None
+    try:
+        data = results.known(experiment, lab.plan)
+        if data is None:
+            data = experiment.measure(lab)
+            results.keep(experiment, lab.plan, data)
+        results.show(experiment, data)
+        found = experiment.sentence(data)
+    except NotCovered as reason:
+        found = f"Left out: {reason}."
+    except Exception as error:  # whatever it is, the others can do without
+        trace.write_text(traceback.format_exc())
+        failed = str(error) if isinstance(error, AmpereError) else repr(error)
+        data, found = None, f"Failed: {failed}."
+    return Outcome(experiment, found, data, failed, time.monotonic() - start)
+
+
+class _Clock:
+    """How long the rest will take: what was expected of it, at the pace of what is done."""
+
+    def __init__(self, plan: Plan, chosen: Sequence[Experiment], watch: Watch) -> None:
+        self.watch, self.total = watch, len(chosen)
+        self.left = _expected_s(plan, chosen)
+        self.expected = self.spent = 0.0  # of what is done
+        self.done = 0
+        self.start = time.monotonic()
+        self.name = ""
+
+    def begin(self, experiment: Experiment) -> None:
+        self.start, self.name = time.monotonic(), experiment.name
+        self.tell(Event(experiment.title, 0, 1, 0.0))
+
+    def end(self, experiment: Experiment) -> None:
+        self.spent += time.monotonic() - self.start
+        self.expected += self.left.pop(experiment.name)
+        self.done += 1
+
+    def tell(self, event: Event) -> None:
+        """What is going on, among all experiments."""
+        pace = min(max(self.spent / self.expected, 0.2), 5.0) if self.expected > 10 else 1.0
+        own = pace * self.left.get(self.name, 0.0)
+        rest = pace * sum(self.left.values()) - own
+        now = max(own - (time.monotonic() - self.start), 0.1 * own)
+        self.watch(Event(f"{self.name}: {event.doing}", self.done, self.total, rest + now))
+
+
+def _expected_s(plan: Plan, chosen: Sequence[Experiment]) -> dict[str, float]:
+    """Seconds of each experiment; a survey is counted where it is needed first."""
+    surveyed: set[tuple[str, str]] = set()
+    found = {}
+    for experiment in chosen:
+        found[experiment.name] = 2.0  # of drawing
+        for bench in plan.benches:
+            sizes = plan.sizes[bench.name]
+            needed = {(bench.name, each) for each in experiment.families if each in sizes.families}
+            networks = experiment.networks(sizes)
+            networks += sum(sizes.surveyed(family) for _, family in needed - surveyed)
+            surveyed |= needed
+            found[experiment.name] += sizes.seconds(networks, bench)
+    return found

@@ -1,0 +1,265 @@
+"""Results: a folder of what experiments found, and the pages made of it.
+
+    plan.json             by which plan, where and since when
+    journals/*.ampere     raw measurements, which an interrupted run goes on with
+    data/NAME.json        what an experiment found; it is not measured again
+    figures/NAME.png/svg  drawn from the data, every time
+    tables/NAME.md        the same in numbers
+    index.md, index.html  all of it on one page, with every method side by side
+
+Whoever has data/ can redraw everything without measuring.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+from ampere import figures, tables
+from ampere.devices.fingerprint import local_fingerprint
+from ampere.errors import DataError
+from ampere.experiments import EXPERIMENTS
+from ampere.experiments.benches import BENCHES
+from ampere.experiments.drawing import FAMILIES, METHODS
+from ampere.experiments.experiment import Experiment, cell
+from ampere.experiments.pages import Document, Section, markdown_table
+from ampere.experiments.plans import FOUR, Plan
+from ampere.layers import Json
+from ampere.measurements import parse_json, utc_now
+from ampere.meters.meter import Provenance
+from ampere.recordings import SOURCES
+from ampere.reports.pages import Report
+
+SIDE_BY_SIDE = ("fig8", "fig9", "fig10")  # whose data are scores of families on devices
+RECORDED = "recorded"
+TITLES = {
+    "index": "The paper's evaluation, reproduced",
+    RECORDED: "Energies recorded by others",
+}
+SUFFIXES = (".png", ".svg")
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an experiment: data and what they say, or why there are none."""
+
+    experiment: Experiment
+    found: str
+    data: Json = None
+    failed: str | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Results:
+    """The folder of a run."""
+
+    folder: Path
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Results:
+        """A folder that a run has filled.
+
+        Raises:
+            DataError: It is no such folder.
+        """
+        found = cls(Path(folder))
+        if not found._plan_file.is_file():
+            raise DataError(
+                f"{folder} holds no results: fill it with `ampere reproduce -o {folder}`"
+            )
+        return found
+
+    @classmethod
+    def claim(cls, folder: str | Path, plan: Plan) -> Results:
+        """A folder for results of this plan; made if it is not there.
+
+        Raises:
+            DataError: It holds those of another plan, or cannot be written to.
+        """
+        found = cls(Path(folder))
+        try:
+            for part in ("data", "figures", "journals", "tables"):
+                (found.folder / part).mkdir(parents=True, exist_ok=True)
+            if not found._plan_file.exists():
+                begun = {"plan": plan.name, "begun": utc_now(), "machine": _machine()}
+                found._plan_file.write_text(json.dumps(begun) + "\n")
+        except OSError as error:
+            raise DataError(f"cannot write to {folder}: {error.strerror or error}") from None
+        known = found._begun["plan"]
+        if known != plan.name:
+            raise DataError(
+                f"{folder} holds measurements of the {known} plan: choose another folder for the"
+                f" {plan.name} one"
+            )
+        return found
+
+    def known(self, experiment: Experiment, plan: Plan) -> Json:
+        """The data of an earlier run of the same sizes, if there are any."""
+        kept = self._kept(experiment.name)
+        same = kept.get("plan") == _plan_row(experiment, plan)
+        return kept["data"] if same else None
+
+    def keep(self, experiment: Experiment, plan: Plan, data: Json) -> None:
+        """Remember what an experiment found."""
+        row = {"format": FORMAT, "experiment": experiment.name, "when": utc_now(),
+               "plan": _plan_row(experiment, plan), "data": data}  # fmt: skip
+        file = self.folder / "data" / f"{experiment.name}.json"
+        draft = file.with_suffix(".part")
+        draft.write_text(json.dumps(row, allow_nan=False) + "\n")
+        draft.replace(file)  # whoever sees it sees all of it
+
+    def show(self, experiment: Experiment, data: Json) -> None:
+        """Draw the figures of an experiment, and write its table."""
+        for name in experiment.figures:
+            for suffix in SUFFIXES:
+                self._figure(name).with_suffix(suffix).unlink(missing_ok=True)
+        with figures.styled():
+            for name, figure in experiment.draw(data).items():
+                for suffix in SUFFIXES:
+                    figures.save(figure, self._figure(name).with_suffix(suffix))
+        table = markdown_table(experiment.table(data))
+        file = self.folder / "tables" / f"{experiment.name}.md"
+        file.write_text(f"{table}\n", encoding="utf-8")
+
+    def write_pages(self, outcomes: Mapping[str, Outcome]) -> None:
+        """Index pages of these outcomes and all earlier ones; recorded energies have their own."""
+        known = self._with_earlier(outcomes)
+        recorded = known.pop(RECORDED, None)
+        index = self._index(known)
+        if recorded is not None and recorded.data is not None:
+            link = ("energies recorded by others", "recorded.md, recorded.html")
+            index = replace(index, facts=[*index.facts, link])
+            lead = f"Not measured here. {SOURCES}"
+            self._write(RECORDED, Document(TITLES[RECORDED], lead, (), [self._section(recorded)]))
+        self._write("index", index)
+
+    def report(self) -> Report:
+        """All that the folder holds, on one page.
+
+        Raises:
+            DataError: That is nothing yet.
+        """
+        known = self._with_earlier({})
+        if not known:
+            raise DataError(
+                f"{self.folder} holds no data yet: go on with `ampere reproduce -o {self.folder}`"
+            )
+        return self._index(known).report()
+
+    @property
+    def _plan_file(self) -> Path:
+        return self.folder / "plan.json"
+
+    @property
+    def _begun(self) -> dict[str, Json]:
+        return dict(parse_json(self._plan_file.read_bytes()))
+
+    def _figure(self, name: str) -> Path:
+        return self.folder / "figures" / name
+
+    def _kept(self, name: str) -> dict[str, Json]:
+        """The data of an experiment, with the plan that they were made by; empty if none."""
+        file = self.folder / "data" / f"{name}.json"
+        kept = parse_json(file.read_bytes()) if file.exists() else {}
+        return kept if kept.get("format") == FORMAT else {}
+
+    def _with_earlier(self, outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
+        """What was run now, and what the folder holds of the rest, in the paper's order."""
+        found = {}
+        for name, experiment in EXPERIMENTS.items():
+            if name in outcomes:
+                found[name] = outcomes[name]
+            elif kept := self._kept(name):
+                found[name] = Outcome(experiment, experiment.sentence(kept["data"]), kept["data"])
+        return found
+
+    def _index(self, known: Mapping[str, Outcome]) -> Document:
+        sections = [self._section(each) for each in known.values()]
+        scores = [row for name in SIDE_BY_SIDE if name in known for row in known[name].data or ()]
+        if scores:
+            found = (
+                "Mean absolute percentage error over unseen random members, in percent; `reported`"
+                " is what the paper says of its own devices. FLOPs and roofline are calibrated on"
+                " the networks that the additive method learns from."
+            )
+            sections.insert(0, Section("Side by side", "", found, (), side_by_side(scores)))
+        lead = "Every figure and table of the paper, as far as it can be made here."
+        return Document(TITLES["index"], lead, self._facts(), sections, _highlights(scores))
+
+    def _section(self, outcome: Outcome) -> Section:
+        experiment = outcome.experiment
+        title = f"{experiment.name}: {experiment.title}"
+        if outcome.data is None:
+            return Section(title, experiment.claim, outcome.found)
+        places = map(self._figure, experiment.figures)
+        drawn = [place for place in places if place.with_suffix(".svg").exists()]
+        table, parts = experiment.table(outcome.data), experiment.parts(outcome.data)
+        return Section(title, experiment.claim, outcome.found, drawn, table, parts)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        """Of the folder, not of who looks at it: where and when its data were made."""
+        kept = [row for name in EXPERIMENTS if (row := self._kept(name))]
+        days = sorted({row["when"][:10] for row in kept}) or [self._begun["begun"][:10]]
+        dates = " to ".join(dict.fromkeys((days[0], days[-1])))
+        used = {name for row in kept for name in row["plan"]["sizes"]}
+        benches = ", ".join(bench.title for bench in BENCHES.values() if bench.name in used)
+        what = "each table and figure says whether they are measured, modelled or simulated"
+        raw = "journals/, one file for each purpose; data/ has what came of them"
+        return [
+            ("machine", f"{self._begun['machine']}; {dates}"),
+            ("plan", f"{self._begun['plan']}, on {benches or 'no device yet'}"),
+            ("joules", what),
+            ("raw measurements", raw),
+        ]
+
+    def _write(self, name: str, document: Document) -> None:
+        texts = {"md": document.markdown(self.folder), "html": document.report().html()}
+        for suffix, text in texts.items():
+            (self.folder / f"{name}.{suffix}").write_text(text, encoding="utf-8")
+
+
+def _plan_row(experiment: Experiment, plan: Plan) -> Json:
+    """The plan, as far as it concerns an experiment, as it comes back from a file."""
+    recorded = experiment.recorded and plan.recorded is not None
+    return json.loads(json.dumps({**plan.to_json(), "recorded": recorded}))
+
+
+def _machine() -> str:
+    identity = local_fingerprint({}).identity
+    return ", ".join([identity["processor"], f"{identity['cores']} cores", identity["memory"]])
+
+
+def _highlights(scores: Sequence[Mapping[str, Json]]) -> list[tuple[str, str]]:
+    """Mean errors over all families and devices."""
+    pairs = tables.plural(len(scores), "pair")
+    found = []
+    for method in ("additive", "paper", "flops", "repeat"):
+        errors = [row["mape"][method] for row in scores if method in row["mape"]]
+        if errors:
+            what = f"{METHODS[method].label}: mean error over {pairs} of family and device"
+            found.append((f"{fmean(errors):.1f} %", what))
+    return found
+
+
+def side_by_side(rows: Sequence[Mapping[str, Json]]) -> tables.Page:
+    """What the paper reports, both methods and every baseline, for each family and device."""
+    headers = ("family", "device", "joules", "reported", *(look.label for look in METHODS.values()),
+               "in 90 % interval %")  # fmt: skip
+    order = list(FAMILIES)
+    cells = [
+        (
+            FAMILIES[row["family"]],
+            row["title"],
+            Provenance(row["provenance"]).metered,
+            "about 10" if row["family"] in FOUR else "only drawn",
+            *(cell(row["mape"].get(method)) for method in METHODS),
+            f"{100 * row['coverage_90']:.0f}",
+        )
+        for row in sorted(rows, key=lambda row: order.index(row["family"]))
+    ]
+    return tables.Page("MAPE in percent", headers, cells, "<<<<" + ">" * (len(headers) - 4))
