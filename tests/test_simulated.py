@@ -19,6 +19,8 @@ from ampere.devices.device import Device
 from ampere.devices.physics import STAGES, Hardware, Pace, load_hardware, paces, simulated_devices
 from ampere.devices.simulated import Sensor, SimulatedDevice
 from ampere.errors import DeviceError, MeasurementFailed, MeterFault, ModelError
+from ampere.frameworks.torch import read
+from ampere.frameworks.torch.counting import with_features
 from ampere.layers import Call, Features, Layer, LayerKind, Port, Role, Size, Structure, Widths
 from ampere.measuring import measure, take_reference
 from ampere.meters.meter import Provenance
@@ -247,6 +249,21 @@ class TestPhysics:
             assert seconds[last] == pytest.approx(seconds[first], rel=1e-2)
             assert seconds[beyond] > 1.1 * seconds[last]
             assert joules[beyond] > 1.1 * joules[last]
+
+    def test_each_product_of_a_layer_pads_its_own_sides(self, name: str) -> None:
+        hardware = replace(load_hardware(name), launch_s=0.0)
+        _, lstm, _ = read("zoo:lstm")
+
+        def joules(wide_in: int) -> float:
+            resized = replace(lstm, widths=Widths({"in": wide_in, "out": 128}))
+            return cost(hardware, with_features(resized))[0]
+
+        assert joules(1) <= joules(hardware.tile) <= 1.7 * joules(1)  # the recurrence stays
+        *_, block, _ = read("zoo:resnet(depth=8)")
+        widths = dict(block.widths)
+        assert set(widths) == {"in", "out"}
+        narrow = with_features(replace(block, widths=Widths({**widths, "in": 1})))
+        assert cost(hardware, narrow)[0] <= cost(hardware, block)[0]
 
     def test_networks_are_not_the_sum_of_their_layers(self, name: str) -> None:
         hardware = load_hardware(name)

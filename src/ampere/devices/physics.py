@@ -3,7 +3,7 @@
 Per layer and stage (forward, backward, update), with A and P its activation and parameter bytes,
 f the clock as a share of the highest, v the voltage as a share of that at the highest:
 
-    padded FLOPs  = FLOPs · Π_widths ⌈width / tile⌉ · tile / width                  (stairs)
+    padded FLOPs  = FLOPs · Σ ⌈a⌉ · ⌈b⌉ / Σ a · b, over its matrix products a × b     (stairs)
     cached bytes  = near · A · min(1, cache / (A + A' + P'))        ' is the next layer
     DRAM bytes    = near · A + far · A + weights · P − cached bytes
     memory_s      = DRAM bytes / DRAM bandwidth + cached bytes / cache bandwidth
@@ -16,6 +16,8 @@ f the clock as a share of the highest, v the voltage as a share of that at the h
     backward   1, 2 with weights    gradient read    kept read, gradient     read, gradient written
                                                      written
     update     0, 2 with weights                                             gradient, read, written
+
+⌈a⌉ is a width rounded up to a multiple of the tile; sizes that are fixed are not padded.
 
 Of a step, over its layers and a few launches for the loss:
 
@@ -30,17 +32,24 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib.resources import files
 from itertools import chain, repeat
 
 from ampere.errors import DeviceError
-from ampere.layers import Layer, Role, holds_parameters
+from ampere.layers import Json, Layer, Role, holds_parameters, number_at
 from ampere.meters.meter import Resolution
 
-FORMULAS = 1  # a change of the formulas above makes other devices
+FORMULAS = 2  # a change of the formulas above makes other devices
 RECURRENT = ("LSTM", "GRU", "RNN")  # launched once per position
+PRODUCTS = (  # arguments of modules, by which their weights are matrices
+    ("in_features", "out_features"),
+    ("in_channels", "out_channels"),
+    ("input_size", "hidden_size"),
+    ("hidden_size", "hidden_size"),
+    ("embed_dim", "embed_dim"),
+)
 
 
 @dataclass(frozen=True)
@@ -220,4 +229,31 @@ def held_bytes(layer: Layer) -> tuple[float, float]:
 
 
 def _padding(layer: Layer, tile: int) -> float:
+    """By how much more is computed, since matrices are cut into tiles.
+
+    Each product pads its own sides: an LSTM of one input and many hidden channels pads the few
+    weights of its input, not those of its recurrence.
+    """
+    plain = padded = 0.0
+    structure = layer.kind.structure
+    for call in structure.calls if structure else ():
+        for names in PRODUCTS:
+            if not all(name in call.arguments for name in names):
+                continue
+            sides = [_side(call.arguments[name], layer.widths, tile) for name in names]
+            if call.arguments.get("groups", 1) != 1:
+                sides = sides[-1:]  # each group is narrow: only its outputs fill tiles
+            area = math.prod(call.arguments.get("kernel_size") or (1,))
+            plain += area * math.prod(size for size, _ in sides)
+            padded += area * math.prod(rounded for _, rounded in sides)
+    if plain:
+        return padded / plain
     return math.prod(-(-width // tile) * tile / width for width in layer.widths.values())
+
+
+def _side(given: Json, widths: Mapping[str, int], tile: int) -> tuple[float, float]:
+    """A side of a matrix, as it is and as it is padded; only widths are."""
+    if not isinstance(given, Mapping):
+        return float(given), float(given)
+    size = number_at(given, widths) or 1.0
+    return size, math.ceil(size / tile) * tile
