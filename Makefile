@@ -41,7 +41,9 @@ format: setup  ## let ruff format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-benchmarks: setup  ## the figures in docs/results.md; takes four hours, leave the machine alone
+benchmarks: setup  ## the figures in docs/results.md; takes six hours, leave the machine alone
+	$(BIN)/ampere reproduce -o build/paper
+	$(BIN)/python benchmarks/paper.py build/paper
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/fidelity.py
 	$(BIN)/python benchmarks/accuracy.py --again

@@ -151,7 +151,7 @@ def test_figures_tables_and_pages_are_written(done: Reproduction) -> None:
             assert each.found in page
             assert each.experiment.claim in page
     for name in expected:
-        assert f"(figures/{name}.png)" in page
+        assert f"(figures/{name}.svg)" in page
     assert "## Side by side" in page
     html = (done.folder / "index.html").read_text()
     assert html.count("<img") == len(expected)

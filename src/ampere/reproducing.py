@@ -144,13 +144,15 @@ class _Clock:
         self.tell(Event(experiment.title, 0, 1, 0.0))
 
     def end(self, experiment: Experiment) -> None:
-        self.spent += time.monotonic() - self.start
-        self.expected += self.left.pop(experiment.name)
+        spent, expected = time.monotonic() - self.start, self.left.pop(experiment.name)
+        if spent > expected / 5:  # else it was known, which says nothing of the rest
+            self.spent += spent
+            self.expected += expected
         self.done += 1
 
     def tell(self, event: Event) -> None:
         """What is going on, among all experiments."""
-        pace = min(max(self.spent / self.expected, 0.2), 5.0) if self.expected > 10 else 1.0
+        pace = min(max(self.spent / self.expected, 0.5), 3.0) if self.expected > 60 else 1.0
         own = pace * self.left.get(self.name, 0.0)
         rest = pace * sum(self.left.values()) - own
         now = max(own - (time.monotonic() - self.start), 0.1 * own)

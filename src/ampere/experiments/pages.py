@@ -37,7 +37,7 @@ class Section:
             yield f"> The paper: {self.claim}"
         yield self.found
         for figure in self.figures:
-            yield f"![{self.title}]({figure.relative_to(folder).as_posix()}.png)"
+            yield f"![{self.title}]({figure.relative_to(folder).as_posix()}.svg)"
         if self.table is not None:
             yield markdown_table(self.table)
 

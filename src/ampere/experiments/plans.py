@@ -1,12 +1,12 @@
 """Plan: how much is measured on which bench.
 
     seconds on two slow cores, roughly             full plan          quick plan
-    a network on this machine                      1.5                0.35
-    a network on a simulated device                0.1                0.05
-    this machine, 1 thread                         45 min             2 min
-    its two other settings                         10 min each        40 s each
-    a simulated device                             2 to 4 min         5 to 15 s
-    fits, figures and pages                        5 min              40 s
+    a network on this machine                      1.5                0.25
+    a network on a simulated device                0.03               0.02
+    this machine, 1 thread                         45 min             90 s
+    its two other settings                         17 min each        30 s each
+    a simulated device                             1 to 2 min         5 to 15 s
+    fits, figures and pages                        8 min              50 s
 
 `Sizes.seconds` is the same in numbers: it feeds the time that is left.
 """
@@ -71,7 +71,7 @@ class Sizes:
 
     def seconds(self, networks: int, bench: Bench) -> float:
         """What so many networks take, roughly."""
-        careful, hasty = (0.1, 0.05) if bench.simulated else (1.5, 0.35)
+        careful, hasty = (0.03, 0.02) if bench.simulated else (1.5, 0.25)
         return networks * (careful if self.effort is None else hasty)
 
 

@@ -1,0 +1,44 @@
+"""The paper's evaluation, as docs/results.md and docs/paper keep it.
+
+    ampere reproduce -o build/paper --recorded DIR      # an hour and a half
+    python benchmarks/paper.py build/paper
+
+Copies what a full run has found: data, tables, figures as SVG, and journals packed by gzip. Whoever
+has docs/paper redraws every figure with `ampere reproduce -o docs/paper`, without measuring.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import sys
+from pathlib import Path
+
+from machine import DOCS, write_section
+
+PAPER = DOCS.parent / "paper"
+COPIED = ("plan.json", "index.md", "recorded.md", "data/*.json", "tables/*.md", "figures/*.svg")
+
+
+def main() -> None:
+    """Copy, pack, and put the page between its markers."""
+    run = Path(sys.argv[1])
+    shutil.rmtree(PAPER, ignore_errors=True)
+    for path in sorted(path for pattern in COPIED for path in run.glob(pattern)):
+        target = PAPER / path.relative_to(run)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    journals = PAPER / "journals"
+    journals.mkdir()
+    for path in sorted(run.glob("journals/*.ampere")):
+        packed = gzip.compress(path.read_bytes(), mtime=0)  # the same journal, the same file
+        (journals / f"{path.name}.gz").write_bytes(packed)
+    _, _, page = (run / "index.md").read_text(encoding="utf-8").partition("\n")
+    page = page.replace("\n## ", "\n### ").replace("](figures/", "](paper/figures/")
+    write_section("paper", page.replace("recorded.md, recorded.html", "paper/recorded.md"))
+    size = sum(path.stat().st_size for path in journals.iterdir())
+    print(f"{PAPER}: journals of {size / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()
