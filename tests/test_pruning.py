@@ -633,6 +633,13 @@ def test_a_model_that_turns_out_too_dear_is_looked_for_again(
     assert not any("took more" in text for text in by_flops.warnings)  # it is to compare with
 
 
+def test_what_cannot_be_made_to_fit_is_kept_and_said_to_be_over(metered_profile: Profile) -> None:
+    hopeless = Counting(interaction=lambda layers: 1.0 if layers[0].widths["out"] == 32 else 9.0)
+    found = cut(profile=metered_profile, verify=True, device=hopeless)
+    assert ": OVER the budget" in repr(found)
+    assert not any("search was repeated" in text for text in found.warnings)
+
+
 def test_candidates_over_the_budget_are_dropped_before_they_are_scored(
     metered_profile: Profile,
 ) -> None:

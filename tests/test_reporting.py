@@ -16,9 +16,10 @@ from ampere.fitting import usable
 from ampere.layers import Role
 from ampere.meters.meter import Provenance
 from ampere.profiles import Profile, fit
-from ampere.reporting import _short_names, report
+from ampere.reporting import report
 from ampere.reports.pages import Chooser, Report, Table, Toggles
 from ampere.reports.svg import NAMESPACE
+from ampere.wording import short_names
 from fakes import LAST, exact, plain_kind, plain_layer, plain_model
 from reported import HOSTILE, SHARES, made_up
 
@@ -294,9 +295,9 @@ def test_hostile_names_of_figures_stay_in_their_folder(tmp_path: Path) -> None:
 
 
 def test_names_lose_what_all_share() -> None:
-    assert _short_names(["a x b10 #1", "a y b10 #2"]) == {"a x b10 #1": "x", "a y b10 #2": "y"}
-    assert _short_names(["a b10 #1", "a b10 #2"]) == {"a b10 #1": "#1", "a b10 #2": "#2"}
-    assert _short_names(["a", "a a"]) == {"a": "a", "a a": "a a"}
-    assert _short_names(["a #1"]) == {"a #1": "a"}
-    assert _short_names([]) == {}
+    assert short_names(["a x b10 #1", "a y b10 #2"]) == {"a x b10 #1": "x", "a y b10 #2": "y"}
+    assert short_names(["a b10 #1", "a b10 #2"]) == {"a b10 #1": "#1", "a b10 #2": "#2"}
+    assert short_names(["a", "a a"]) == {"a": "a", "a a": "a a"}
+    assert short_names(["a #1"]) == {"a #1": "a"}
+    assert short_names([]) == {}
     assert LAST.name == "last linear"

@@ -229,7 +229,7 @@ def test_a_folder_becomes_one_page_in_a_browser(done: Reproduction, tmp_path: Pa
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--model", "zoo:cnn5", "-o", "a.html"], "--model is for profiles"),
+        (["--model", "zoo:cnn5", "-o", "a.html"], "--model and --input are for profiles"),
         (["--figures", "b"], "the figures of these results are in"),
     ],
 )

@@ -15,14 +15,13 @@ from hypothesis import strategies as st
 
 from ampere.adding import fit_additive
 from ampere.errors import DataError
+from ampere.guides import EnergyGuide, FlopsGuide
 from ampere.layers import Features, Layer
 from ampere.means import Array, Ints
 from ampere.resizing import resample
 from ampere.searching import (
     SEARCHES,
-    EnergyGuide,
     Evolution,
-    FlopsGuide,
     Gradient,
     Random,
     Search,

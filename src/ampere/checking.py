@@ -16,16 +16,24 @@ import numpy as np
 
 from ampere import tables
 from ampere.devices.device import Device
-from ampere.errors import MeasurementFailed
 from ampere.layers import Json, Layer
-from ampere.measurements import Measurement
-from ampere.measuring import Effort, Event, Reference, Watch, measure, take_reference, unwatched
+from ampere.measurements import Measurement, succeeded
+from ampere.measuring import (
+    Effort,
+    Event,
+    Reference,
+    Watch,
+    measure,
+    take_reference,
+    unwatched,
+)
 from ampere.meters.meter import Provenance
 from ampere.workloads import Workload
 
 DEPTHS = tuple(range(7))
 QUIET = 0.05
 ADDITIVE = 0.1
+CHECKED = "a network of the check"
 REPEATS = 4
 
 
@@ -138,15 +146,18 @@ def check(
         watch(Event(doing, done, total, pace * (total - done)))
 
     watched("the same layer 0 to 6 times", 0)
-    depth_rows = _good(measure(device, [(Workload(s), s) for s in stacks], nominal, effort))
+    depth_rows = succeeded(
+        measure(device, [(Workload(s), s) for s in stacks], nominal, effort), CHECKED
+    )
     watched("two kinds of layers in every order", len(stacks))
-    order_rows = _good(
-        measure(device, [(Workload(s), s) for s in orders.values()], nominal, effort)
+    order_rows = succeeded(
+        measure(device, [(Workload(s), s) for s in orders.values()], nominal, effort), CHECKED
     )
     repeats = []
     for i in range(REPEATS):
         watched("one network again and again", len(stacks) + len(orders) + i)
-        repeats += _good(measure(device, [(Workload(stacks[2]), stacks[2])], nominal, effort))
+        again = measure(device, [(Workload(stacks[2]), stacks[2])], nominal, effort)
+        repeats += succeeded(again, CHECKED)
     watched("done", total)
     return _judge(depth_rows, dict(zip(orders, order_rows, strict=True)), repeats, nominal, device)
 
@@ -154,13 +165,6 @@ def check(
 def chain(first: Layer, hidden: Sequence[Layer], last: Layer) -> tuple[Layer, ...]:
     """A network of these layers, each with a name of its own."""
     return (first, *(replace(h, name=f"hidden{i}") for i, h in enumerate(hidden, start=1)), last)
-
-
-def _good(rows: Sequence[Measurement]) -> list[Measurement]:
-    for row in rows:
-        if row.failed is not None:
-            raise MeasurementFailed(f"a network of the check failed: {row.failed}")
-    return list(rows)
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import NoReturn
 
 from ampere import tables
-from ampere.errors import DataError, FaultyReading
+from ampere.errors import DataError, FaultyReading, MeasurementFailed
 from ampere.layers import Json, Layer
 from ampere.meters.meter import Provenance
 
@@ -278,3 +278,15 @@ def _without_nan(value: Json) -> Json:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def succeeded(rows: Sequence[Measurement], what: str) -> list[Measurement]:
+    """The same rows, if none of them failed.
+
+    Raises:
+        MeasurementFailed: One did; `what` says of whom.
+    """
+    for row in rows:
+        if row.failed is not None:
+            raise MeasurementFailed(f"{what} could not be metered: {row.failed}")
+    return list(rows)

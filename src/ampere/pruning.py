@@ -22,6 +22,7 @@ from ampere.errors import DataError, ModelError, NotCovered
 from ampere.estimating import Estimate
 from ampere.families import present_loss
 from ampere.fitting import usable
+from ampere.guides import EnergyGuide, FlopsGuide
 from ampere.judging import Judge, unwatched
 from ampere.layers import Layer
 from ampere.measuring import Effort
@@ -30,7 +31,7 @@ from ampere.profiles import Profile
 from ampere.profiling import reference_of
 from ampere.prunings import Pruning
 from ampere.resizing import choices
-from ampere.searching import SEARCHES, EnergyGuide, FlopsGuide, Space
+from ampere.searching import SEARCHES, Space
 from ampere.tables import plural
 from ampere.tabulating import entries
 from ampere.verifying import Candidates, Verifier
@@ -128,12 +129,11 @@ def prune(
     )
     if all(choice.fixed for choice in choices(slimmer.layers)):
         raise ModelError("nothing can be cut: every width is tied to the inputs or the outputs")
-    _refuse_uncovered(profile.estimate(slimmer.layers), profile)
+    before = profile.estimate(slimmer.layers)
+    _refuse_uncovered(before, profile)
     judge = Judge.of(slimmer, data, score, fine_tune, fine_tune_steps, learning_rate, seed)
     tuned = judge.finalists * fine_tune_steps
     job = (steps or 0) + tuned
-
-    before = profile.estimate(slimmer.layers)
     limit_j = budget.per_step(before.energy_j, job or None)
     watch("looking for widths")
     space = make_space(slimmer, profile, guide, confidence, least, round_to)

@@ -19,8 +19,8 @@ from ampere.encoding import STEP
 from ampere.errors import DataError
 from ampere.estimating import interval
 from ampere.fitting import typical_error, usable
+from ampere.landscapes import Landscape, landscapes
 from ampere.layers import Layer
-from ampere.measurements import Measurement
 from ampere.profiles import Profile
 from ampere.reports.charts import Bar, Dot, Item, band, bars, scatter, strip
 from ampere.reports.pages import (
@@ -36,18 +36,16 @@ from ampere.reports.pages import (
     Toggles,
 )
 from ampere.reports.surface import Peak, surface
-from ampere.surveying import Landscape, survey
 from ampere.validating import Validation, validate
 from ampere.variants import MOST_LAYERS
+from ampere.wording import SORTS, moment, network_of, short_names, sort_of, took
 
 if TYPE_CHECKING:
     from torch import nn
 
     from ampere.frameworks.torch import Input
 
-SORTS = ("network", "variant", "single stage", "failure")
 MOST_KINDS = 16  # that are drawn: a page of half a megabyte opens at once on a phone, too
-MOST_NAMED = 4  # layers of a network in a line of a table
 
 
 def report(
@@ -113,7 +111,7 @@ def _highlights(
 def _facts(profile: Profile) -> list[tuple[str, str]]:
     header, training = profile.header, profile.training_settings()
     settings = header.meter.get("settings")
-    sorts = [_sort(row) for row in profile.measurements]
+    sorts = [sort_of(row) for row in profile.measurements]
     counts = [(sorts.count(number), sort) for number, sort in enumerate(SORTS)]
     found = [
         ("device", profile.device),
@@ -122,7 +120,7 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
             f"{header.meter.get('name', tables.UNKNOWN)}{f' {settings}' if settings else ''}",
         ),
         ("joules", f"are {tables.origin(profile.provenance.value)}"),
-        ("begun", _moment(header.created)),
+        ("begun", moment(header.created)),
         ("rows", ", ".join(tables.plural(*each) for each in counts if each[0])),
         ("took", _price(profile)),
         ("made for", header.model or tables.UNKNOWN),
@@ -148,7 +146,11 @@ def _price(profile: Profile) -> str:
 
 def _warnings(profile: Profile) -> tuple[Part, ...]:
     texts = [
-        *(f"failed: {row.failed} ({_network(row)})" for row in profile.measurements if row.failed),
+        *(
+            f"failed: {row.failed} ({network_of(row)})"
+            for row in profile.measurements
+            if row.failed
+        ),
         *profile.warnings,
     ]
     if not texts:
@@ -173,7 +175,7 @@ def _portions(profile: Profile, division: Division) -> Iterator[Part]:
             " together they take more than a step, so only their shares are shown."
         )
     kinds = list(dict.fromkeys(portion.kind.name for portion in portions))
-    labels = _short_names([kind for kind in kinds if kind != STEP.kind.name])
+    labels = short_names([kind for kind in kinds if kind != STEP.kind.name])
     rows = [
         Bar(
             each.name,
@@ -225,12 +227,12 @@ def _landscapes(profile: Profile, division: Division) -> Iterator[Part]:
     shares: dict[str, float] = defaultdict(float)
     for portion in division.portions:
         shares[portion.kind.name] += portion.share
-    found = sorted(survey(profile), key=lambda land: -shares[land.kind.name])
+    found = sorted(landscapes(profile), key=lambda land: -shares[land.kind.name])
     if not found:
         yield Text("No kind of layer was profiled at enough widths to draw it.")
         return
     yield Text(f"What one layer costs in a training step, over its widths. {TURNING}")
-    labels = _short_names([land.kind.name for land in found])
+    labels = short_names([land.kind.name for land in found])
     shown = found[:MOST_KINDS]
     origin = tables.origin(profile.provenance.value)
     yield Chooser(tuple(_drawn(land, labels[land.kind.name], origin) for land in shown))
@@ -321,7 +323,7 @@ def _agreement(profile: Profile, validation: Validation | None) -> Iterator[Part
 def _order(profile: Profile) -> Iterator[Part]:
     """What was profiled one after the other, and what each took."""
     items = [
-        Item(f"{number}: {_network(row)}, {_took(row)}", _sort(row), row.cost_s, row.metered_j)
+        Item(f"{number}: {network_of(row)}, {took(row)}", sort_of(row), row.cost_s, row.metered_j)
         for number, row in enumerate(profile.measurements, 1)
     ]
     if not any(item.time_s or item.energy_j for item in items):
@@ -350,8 +352,8 @@ def _rows(profile: Profile) -> Table:
     body = [
         (
             str(number),
-            _moment(row.when),
-            _network(row),
+            moment(row.when),
+            network_of(row),
             *((energy, tables.percent(row.error), time) if row.failed is None else ("", "", "")),
             tables.seconds(row.cost_s) if row.cost_s else "",
             tables.joules(row.metered_j) if row.metered_j else "",
@@ -362,52 +364,3 @@ def _rows(profile: Profile) -> Table:
     energy_title = f"{profile.provenance.metered} ({unit} a step)"
     headers = ("#", "when", "network", energy_title, "± error", f"time ({time_unit} a step)")
     return Table((*headers, "profiling took", "and", "remark"), body, "><<>>>>><")
-
-
-def _network(row: Measurement) -> str:
-    """A row's network in a line, and which stage of it was run alone."""
-    groups = tables.grouped(row.layers, lambda layer: (layer.kind.name, layer.widths))
-    names = [
-        tables.times(
-            f"{same[0].kind.operation}"
-            f"({', '.join(f'{name}={width}' for name, width in same[0].widths.items())})",
-            sum(layer.count for layer in same),
-        )
-        for same in groups[:MOST_NAMED]
-    ]
-    rest = sum(layer.count for same in groups[MOST_NAMED:] for layer in same)
-    more = f" and {tables.plural(rest, 'more layer')}" if rest else ""
-    return " + ".join(names) + more + ("" if row.stage == "step" else f", {row.stage} alone")
-
-
-def _moment(when: str) -> str:
-    """A moment as people read it; whoever wrote it may have written any text."""
-    return when.replace("T", " ").replace("+00:00", " UTC")
-
-
-def _took(row: Measurement) -> str:
-    joules = f" and {tables.joules(row.metered_j)}" if row.metered_j else ""
-    return f"{tables.seconds(row.cost_s)}{joules}{' in vain' if row.failed else ''}"
-
-
-def _sort(row: Measurement) -> int:
-    """Its number among the sorts."""
-    if row.failed is not None:
-        return 3
-    if row.stage != "step":
-        return 2
-    return int(sum(layer.count for layer in row.layers) <= MOST_LAYERS)
-
-
-def _short_names(kinds: Sequence[str]) -> dict[str, str]:
-    """Names of kinds without the words that all of them share, and digests where none is needed."""
-    words = [name.split() for name in kinds]
-    shared = set.intersection(*map(set, words)) if len(words) > 1 else set()
-    for digest in ("#", "\0"):
-        short = [
-            " ".join(word for word in each if word not in shared and not word.startswith(digest))
-            for each in words
-        ]
-        if len(set(short)) == len(short) and all(short):
-            return dict(zip(kinds, short, strict=True))
-    return dict(zip(kinds, kinds, strict=True))

@@ -23,9 +23,9 @@ from ampere.devices.fingerprint import local_fingerprint
 from ampere.errors import DataError
 from ampere.experiments import EXPERIMENTS
 from ampere.experiments.benches import BENCHES
+from ampere.experiments.documents import Chapter, Document, markdown_table
 from ampere.experiments.drawing import FAMILIES, METHODS
 from ampere.experiments.experiment import Experiment, cell
-from ampere.experiments.pages import Document, Section, markdown_table
 from ampere.experiments.plans import FOUR, Plan
 from ampere.layers import Json
 from ampere.measurements import parse_json, utc_now
@@ -135,7 +135,7 @@ class Results:
             link = ("energies recorded by others", "recorded.md, recorded.html")
             index = replace(index, facts=[*index.facts, link])
             lead = f"Not measured here. {SOURCES}"
-            self._write(RECORDED, Document(TITLES[RECORDED], lead, (), [self._section(recorded)]))
+            self._write(RECORDED, Document(TITLES[RECORDED], lead, (), [self._chapter(recorded)]))
         self._write("index", index)
 
     def report(self) -> Report:
@@ -179,7 +179,7 @@ class Results:
         return found
 
     def _index(self, known: Mapping[str, Outcome]) -> Document:
-        sections = [self._section(each) for each in known.values()]
+        chapters = [self._chapter(each) for each in known.values()]
         scores = [row for name in SIDE_BY_SIDE if name in known for row in known[name].data or ()]
         if scores:
             found = (
@@ -187,19 +187,19 @@ class Results:
                 " is what the paper says of its own devices. FLOPs and roofline are calibrated on"
                 " the networks that the additive method learns from."
             )
-            sections.insert(0, Section("Side by side", "", found, (), side_by_side(scores)))
+            chapters.insert(0, Chapter("Side by side", "", found, (), side_by_side(scores)))
         lead = "Every figure and table of the paper, as far as it can be made here."
-        return Document(TITLES["index"], lead, self._facts(), sections, _highlights(scores))
+        return Document(TITLES["index"], lead, self._facts(), chapters, _highlights(scores))
 
-    def _section(self, outcome: Outcome) -> Section:
+    def _chapter(self, outcome: Outcome) -> Chapter:
         experiment = outcome.experiment
         title = f"{experiment.name}: {experiment.title}"
         if outcome.data is None:
-            return Section(title, experiment.claim, outcome.found)
+            return Chapter(title, experiment.claim, outcome.found)
         places = map(self._figure, experiment.figures)
         drawn = [place for place in places if place.with_suffix(".svg").exists()]
         table, parts = experiment.table(outcome.data), experiment.parts(outcome.data)
-        return Section(title, experiment.claim, outcome.found, drawn, table, parts)
+        return Chapter(title, experiment.claim, outcome.found, drawn, table, parts)
 
     def _facts(self) -> list[tuple[str, str]]:
         """Of the folder, not of who looks at it: where and when its data were made."""

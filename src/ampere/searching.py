@@ -17,16 +17,14 @@ import heapq
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import NormalDist
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ampere.errors import DataError
+from ampere.guides import Guide
 from ampere.means import Array, Ints
-from ampere.tables import flops, joules
-from ampere.tabulating import FamilyTables
 
 CHUNK = 1 << 15  # candidates that are drawn at once
 BATCH = 256  # candidates whose bounds are computed at once: they take many times what costs take
@@ -34,65 +32,6 @@ SPARES = 3  # candidates that are polished beyond those asked for: the best may 
 SAME = 1e-9  # costs that differ by less, relatively, are the same
 CUT_SHARE, GROW_SHARE = 0.25, 0.5  # of the way to the limit, between two looks at all costs
 NOTHING = 1e-12  # the least price of a step, as a share of the limit or of the score
-
-
-class Guide(Protocol):
-    """What candidates cost."""
-
-    def cost(self, widths: Ints) -> Array:
-        """What is expected of each."""
-
-    def bound(self, widths: Ints) -> Array:
-        """What each stays under with the asked confidence; never less than its cost."""
-
-    def describe(self, cost: float) -> str:
-        """A cost in words."""
-
-
-@dataclass(frozen=True)
-class EnergyGuide:
-    """Joules of a training step, from a profile's tables."""
-
-    tables: FamilyTables
-    confidence: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not 0.5 <= self.confidence < 1:
-            raise DataError(f"confidence is {self.confidence}: use 0.5 or more, and less than 1")
-
-    def cost(self, widths: Ints) -> Array:
-        """Expected joules."""
-        return self.tables.estimate_many(widths)
-
-    def bound(self, widths: Ints) -> Array:
-        """Joules that are not exceeded with the asked confidence."""
-        if self.confidence == 0.5:
-            return self.cost(widths)
-        deviations = NormalDist().inv_cdf(self.confidence)
-        return self.cost(widths) + deviations * self.tables.std(widths)
-
-    def describe(self, cost: float) -> str:
-        """`1.23 mJ`."""
-        return joules(cost)
-
-
-@dataclass(frozen=True)
-class FlopsGuide:
-    """FLOPs of a training step, which are known exactly."""
-
-    tables: FamilyTables
-
-    def cost(self, widths: Ints) -> Array:
-        """FLOPs, forward and backward together."""
-        return self.tables.flops(widths)
-
-    def bound(self, widths: Ints) -> Array:
-        """The same."""
-        return self.cost(widths)
-
-    def describe(self, cost: float) -> str:
-        """`743 MFLOP`."""
-        return flops(cost)
 
 
 @dataclass(frozen=True, eq=False)

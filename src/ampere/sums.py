@@ -141,12 +141,9 @@ class SumProcess:
 
     @property
     def leave_one_out(self) -> Array:
-        """How far each row is from what all others say, in standard deviations of that.
-
-        Hyper-parameters are kept (Rasmussen and Williams, 2006, eq. 5.12).
-        """
-        precision = np.square(self.whitener).sum(0)
-        return np.asarray(self.alpha / np.sqrt(precision))
+        """How far each row is from what all others say, in standard deviations of that."""
+        mean, std = self.left_out
+        return np.asarray((self.rows.y - mean) / std)
 
     def walk(self, context: Array) -> Array:
         """Covariance of what these contexts cost with each row, (t, n)."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ampere.devices.device import Device
-from ampere.errors import MeasurementFailed
+from ampere.errors import DataError
 from ampere.layers import Layer
-from ampere.measurements import Measurement
+from ampere.measurements import Measurement, succeeded
 from ampere.measuring import Effort, Reference, measure
 from ampere.resizing import resize
 from ampere.workloads import Workload
@@ -69,9 +69,12 @@ class Verifier:
             inside = [each for each, row in pairs if row.energy_j_per_step <= most_j]
             if inside or search is None or turn == ROUNDS:
                 break
-            dropped += len(rows)
             limit_j *= MARGIN * statistics.median(most_j / row.energy_j_per_step for row in rows)
-            candidates = search(limit_j)
+            try:
+                candidates = search(limit_j)
+            except DataError:  # even the smallest takes more: what there is stays, and is told so
+                break
+            dropped += len(rows)
         return Verified(inside or candidates[:1], whole, pairs, dropped)
 
     def _measure(self, candidates: Candidates) -> list[Measurement]:
@@ -83,8 +86,4 @@ class Verifier:
             tuple(map(with_features, resize(self.layers, each))) for each in candidates
         ]
         work = [(Workload(layers), layers) for layers in networks]
-        rows = measure(self.device, work, self.nominal, self.effort)
-        for row in rows:
-            if row.failed is not None:
-                raise MeasurementFailed(f"the model could not be metered: {row.failed}")
-        return rows
+        return succeeded(measure(self.device, work, self.nominal, self.effort), "the model")

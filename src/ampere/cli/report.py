@@ -55,7 +55,7 @@ def report(
     if output is not None:
         refuse_to_overwrite(output)
     if path.is_dir():
-        page = _of_results(path, model, figures)
+        page = _of_results(path, model or input, figures)
     else:
         from ampere.profiles import Profile
         from ampere.reporting import report as report_profile
@@ -73,7 +73,9 @@ def report(
 
 def _of_results(folder: Path, model: str | None, figures: Path | None) -> Report:
     if model is not None:
-        raise typer.BadParameter("--model is for profiles: results have models of their own")
+        raise typer.BadParameter(
+            "--model and --input are for profiles: results have models of their own"
+        )
     if figures is not None:
         raise typer.BadParameter(f"the figures of these results are in {folder / 'figures'}")
     from ampere.results import Results

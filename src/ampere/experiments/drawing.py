@@ -122,11 +122,8 @@ def finish(figure: Figure, rows: Sequence[Row], text: str, legend: int = 0) -> F
 
 def joule_scale(values: Sequence[float]) -> tuple[float, str]:
     """A factor and a unit in which joules are handy numbers."""
-    largest = max(map(abs, values), default=0.0)
-    power = 3 * math.floor(math.log10(largest) / 3) if largest > 0 else 0
-    power = min(max(power, -9), 3)
-    unit = {-9: "nJ", -6: "µJ", -3: "mJ", 0: "J", 3: "kJ"}[power]
-    return 10.0**-power, unit
+    unit, size = tables.prefix_of(max(map(abs, values), default=0.0), "J")
+    return 1 / size, unit
 
 
 def plain_log(axis: Axis) -> None:

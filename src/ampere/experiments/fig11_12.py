@@ -13,10 +13,11 @@ from ampere import tables
 from ampere.errors import NotCovered
 from ampere.experiments import drawing
 from ampere.experiments.experiment import Experiment, holds, span
-from ampere.experiments.laboratory import Laboratory, good, network
+from ampere.experiments.laboratory import Laboratory, network
 from ampere.experiments.surveys import Survey, survey
 from ampere.figures import BLUE, INK, PAGE_IN, RED, new_figure
 from ampere.layers import Json, Role, Widths
+from ampere.measurements import succeeded
 from ampere.reports import pages
 from ampere.reports.surface import Peak, surface
 from ampere.subtracting import KindProcess, PaperFit, fit_paper, isolated_points
@@ -59,7 +60,7 @@ def _surfaces(lab: Laboratory, found: Survey) -> list[dict[str, Json]]:
     variants = [variant for some in tests.values() for variant in some]
     with lab.notebook(found.bench, "surfaces") as book:
         measured = book.measure([network(str(each), each.layers) for each in variants])
-    rows = good([row for (row,) in measured])
+    rows = succeeded([row for (row,) in measured], "a network")
     known = {isolation.kind.name: fit.processes[isolation.kind.name] for isolation in hidden}
     return [
         {

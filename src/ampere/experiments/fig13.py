@@ -16,10 +16,11 @@ from ampere import tables
 from ampere.errors import DataError, NotCovered
 from ampere.experiments import drawing
 from ampere.experiments.experiment import Experiment, cell, holds, span
-from ampere.experiments.laboratory import Laboratory, good, network
+from ampere.experiments.laboratory import Laboratory, network
 from ampere.experiments.surveys import Survey, survey
 from ampere.figures import INK, LABELS, LOOKS, study_figure
 from ampere.layers import Json
+from ampere.measurements import succeeded
 from ampere.pruning import GUIDES, VERIFYING, prune
 from ampere.studies import Study
 from ampere.studying import study
@@ -70,7 +71,7 @@ def _cut(lab: Laboratory, found: Survey, seed: int) -> dict[str, Json]:
         *(network(guide, each.slim.layers) for guide, each in cut.items()),
     ]
     with lab.notebook(found.bench, f"cut{seed}") as book:
-        rows = good([row for (row,) in book.measure(networks, effort=VERIFYING)])
+        rows = succeeded([row for (row,) in book.measure(networks, effort=VERIFYING)], "a network")
     full_j, *cut_j = (row.energy_j_per_step for row in rows)
     return {
         **found.place,

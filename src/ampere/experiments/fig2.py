@@ -15,11 +15,12 @@ from ampere.checking import ADDITIVE, DEPTHS, chain, trend
 from ampere.experiments import drawing
 from ampere.experiments.benches import Bench
 from ampere.experiments.experiment import Experiment, holds, span
-from ampere.experiments.laboratory import Laboratory, good, network
+from ampere.experiments.laboratory import Laboratory, network
 from ampere.experiments.surveys import place
 from ampere.families import Network
 from ampere.figures import INK
 from ampere.layers import Json
+from ampere.measurements import succeeded
 from ampere.workloads import Workload
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ def _stacks(lab: Laboratory, bench: Bench) -> dict[str, Json]:
     ]
     with lab.notebook(bench, "stacks") as book:
         whole = [network(f"{n} layers", layers) for n, layers in zip(DEPTHS, chains, strict=True)]
-        rows = good([row for (row,) in book.measure(whole)])
-        parts = good([row for (row,) in book.measure(alone)])
+        rows = succeeded([row for (row,) in book.measure(whole)], "a network")
+        parts = succeeded([row for (row,) in book.measure(alone)], "a network")
         provenance = book.device.provenance
     joules = [row.energy_j_per_step for row in rows]
     fit = fit_neuralpower(parts)

@@ -20,7 +20,7 @@ from ampere.baselines import extrapolate
 from ampere.devices.device import Device
 from ampere.devices.fingerprint import refuse_to_mix
 from ampere.encoding import key_of
-from ampere.errors import DataError, FingerprintError
+from ampere.errors import FingerprintError
 from ampere.experiments.benches import Bench
 from ampere.experiments.plans import Plan, Sizes
 from ampere.families import Network
@@ -171,18 +171,6 @@ class Laboratory:
 def network(name: str, layers: Sequence[Layer]) -> Network:
     """Something to measure that is built from its layers."""
     return Network(name, Workload(tuple(layers)), tuple(layers))
-
-
-def good(rows: Sequence[Measurement]) -> list[Measurement]:
-    """The same rows, if all of them succeeded.
-
-    Raises:
-        DataError: One of them failed.
-    """
-    for row in rows:
-        if row.failed is not None:
-            raise DataError(f"a network could not be measured: {row.failed}")
-    return list(rows)
 
 
 def _refuse_to_mix(device: Device, header: Header, path: Path) -> None:

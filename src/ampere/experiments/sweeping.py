@@ -8,9 +8,9 @@ import numpy as np
 
 from ampere import gp
 from ampere.experiments.benches import Bench
-from ampere.experiments.laboratory import Laboratory, good, network
+from ampere.experiments.laboratory import Laboratory, network
 from ampere.layers import Layer, Widths
-from ampere.measurements import Measurement
+from ampere.measurements import Measurement, succeeded
 from ampere.meters.meter import Provenance
 
 CHANNELS = 64
@@ -62,5 +62,5 @@ def sweep(lab: Laboratory, bench: Bench, side: int, batch_size: int) -> Sweep:
         found = book.measure(
             [network(f"linear({layer.widths['in']})", [layer]) for layer in layers]
         )
-        rows = good([row for (row,) in found])
+        rows = succeeded([row for (row,) in found], "a network")
         return Sweep(widths, tuple(rows), book.device.provenance)

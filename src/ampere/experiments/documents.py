@@ -1,4 +1,4 @@
-"""Pages: what a run found, as Markdown and as a report.
+"""Documents: what a run found, as Markdown and as a report.
 
 Both have the same parts: the side-by-side table, then for each experiment the paper's claim, what
 was found, its figures and its table.
@@ -16,8 +16,8 @@ from ampere.reports.pages import Facts, Part, Picture, Quote, Report, Table, Tex
 
 
 @dataclass(frozen=True)
-class Section:
-    """A part of a page.
+class Chapter:
+    """A part of a document.
 
     `claim` is the paper's, `found` ours; figures are files, without suffix; `parts` are for
     browsers only.
@@ -63,21 +63,19 @@ class Document:
     title: str
     lead: str
     facts: Sequence[tuple[str, str]] = ()
-    sections: Sequence[Section] = field(default=())
+    chapters: Sequence[Chapter] = field(default=())
     highlights: Sequence[tuple[str, str]] = ()
 
     def markdown(self, folder: Path) -> str:
         """As Markdown, with figures by their place relative to the folder."""
         parts = [f"# {self.title}", self.lead]
         parts.append("\n".join(f"- {name}: {text}" for name, text in self.facts))
-        parts += [text for section in self.sections for text in section.markdown(folder)]
+        parts += [text for chapter in self.chapters for text in chapter.markdown(folder)]
         return "\n\n".join(filter(None, parts)) + "\n"
 
     def report(self) -> Report:
         """As a report, with figures inside."""
-        sections = [
-            pages.Section(section.title, tuple(section.html_parts())) for section in self.sections
-        ]
+        sections = [pages.Section(each.title, tuple(each.html_parts())) for each in self.chapters]
         if self.facts:
             sections.insert(0, pages.Section("This run", (Facts(self.facts),)))
         return Report(self.title, self.lead, tuple(self.highlights), tuple(sections))

@@ -1,4 +1,4 @@
-"""Surveying: what a layer of each kind costs over its widths, beside what is known of single ones.
+"""Landscapes: what a layer of each kind costs over its widths, beside what is known of single ones.
 
 No framework is needed: FLOPs and bytes at widths that were never profiled come from polynomials
 through those that were (see polynomials.py). A kind for which these are too few is left out.
@@ -51,7 +51,7 @@ class Landscape:
     inferred: bool
 
 
-def survey(profile: Profile) -> list[Landscape]:
+def landscapes(profile: Profile) -> list[Landscape]:
     """A landscape of each kind that was profiled at several sizes of one or two widths."""
     fit = profile.fit
     known = _known_layers(fit, usable(profile.measurements))

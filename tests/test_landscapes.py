@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ampere.landscapes import landscapes
 from ampere.layers import Features, Layer
 from ampere.profiles import Profile, fit
-from ampere.surveying import survey
 from fakes import FIRST, HIDDEN, LAST, exact, known_cost, plain_layer, plain_model
 from reported import made_up
 
@@ -22,7 +22,7 @@ def profile(request: pytest.FixtureRequest) -> Profile:
 
 
 def test_a_surface_for_two_widths_and_a_curve_for_one(profile: Profile) -> None:
-    found = {land.kind.name: land for land in survey(profile)}
+    found = {land.kind.name: land for land in landscapes(profile)}
     assert {name: list(land.axes) for name, land in found.items()} == {
         FIRST.name: ["out"],
         LAST.name: ["in"],
@@ -36,7 +36,7 @@ def test_a_surface_for_two_widths_and_a_curve_for_one(profile: Profile) -> None:
 
 
 def test_it_is_what_layers_really_cost(profile: Profile) -> None:
-    (hidden,) = [land for land in survey(profile) if land.kind.name == HIDDEN.name]
+    (hidden,) = [land for land in landscapes(profile) if land.kind.name == HIDDEN.name]
     true = [
         [known_cost(plain_layer(HIDDEN, in_=a, out=b)).energy_j for b in hidden.axes["out"]]
         for a in hidden.axes["in"]
@@ -49,8 +49,8 @@ def test_it_is_what_layers_really_cost(profile: Profile) -> None:
 
 
 def test_only_subtraction_tells_single_layers() -> None:
-    assert all(land.inferred for land in survey(made_up()))
-    assert not any(land.inferred for land in survey(made_up(method="paper")))
+    assert all(land.inferred for land in landscapes(made_up()))
+    assert not any(land.inferred for land in landscapes(made_up(method="paper")))
 
 
 def counted(layers: Sequence[Layer], bent: float = 0.0) -> tuple[Layer, ...]:
@@ -74,14 +74,14 @@ def counted_rows(bent: float = 0.0) -> Profile:
 
 def test_flops_at_other_widths_follow_from_those_that_were_counted() -> None:
     profile = counted_rows()
-    (hidden,) = [land for land in survey(profile) if land.kind.name == HIDDEN.name]
+    (hidden,) = [land for land in landscapes(profile) if land.kind.name == HIDDEN.name]
     a, b = hidden.axes["in"][4], hidden.axes["out"][7]
     (layer,) = counted([plain_layer(HIDDEN, in_=a, out=b)])
     assert hidden.energy_j[4, 7] == pytest.approx(profile.fit.alone([layer])[0].energy_j)
 
 
 def test_kinds_whose_flops_follow_nothing_are_left_out() -> None:
-    assert survey(counted_rows(bent=3.0)) == []
+    assert landscapes(counted_rows(bent=3.0)) == []
 
 
 def test_widths_that_never_varied_are_fixed() -> None:
@@ -89,6 +89,6 @@ def test_widths_that_never_varied_are_fixed() -> None:
         (plain_layer(FIRST, out=8), plain_layer(HIDDEN, in_=8, out=b), plain_layer(LAST, in_=b))
         for b in (1, 10, 20, 30, 50, 64)
     ]
-    found = {land.kind.name: land for land in survey(fit(map(exact, models)))}
+    found = {land.kind.name: land for land in landscapes(fit(map(exact, models)))}
     assert set(found) == {HIDDEN.name, LAST.name}
     assert (list(found[HIDDEN.name].axes), dict(found[HIDDEN.name].fixed)) == (["out"], {"in": 8})
