@@ -46,7 +46,6 @@ benchmarks: setup  ## the figures in docs/results.md; takes six hours, leave the
 	$(BIN)/python benchmarks/paper.py build/paper
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/fidelity.py
-	$(BIN)/python benchmarks/accuracy.py --again
 	$(BIN)/python benchmarks/own_models.py --again --method paper
 	$(BIN)/python benchmarks/own_models.py --again
 	$(BIN)/python benchmarks/additive.py --again

@@ -27,7 +27,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from machine import RESULTS, machine_line, write_section
+from machine import RESULTS, machine_line, pack, write_section
 
 import ampere
 from ampere import zoo
@@ -131,6 +131,7 @@ def run(family: str, threads: int, models: int, max_points: int) -> None:
             opened["second"].append(row)
         for journal in opened.values():
             journal.close()
+            pack(journal.path)
         identity = device.fingerprint.identity
     settings = {key: identity[key] for key in ("threads", "framework")}
     (RESULTS / f"additive_{family}.machine").write_text(machine_line(settings) + "\n")
@@ -143,7 +144,7 @@ def journals(family: str) -> dict[str, Path]:
 
 def analyse(family: str) -> dict[str, Any]:
     """Scores of every method from the measurements that were kept."""
-    rows = {name: read_journal(path)[1] for name, path in journals(family).items()}
+    rows = {name: read_journal(f"{path}.gz")[1] for name, path in journals(family).items()}
     pairs = [
         (a, b)
         for a, b in zip(rows["first"], rows["second"], strict=True)

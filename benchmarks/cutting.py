@@ -28,12 +28,12 @@ from ampere.searching import SEARCHES, Random
 
 OWN = Path(__file__).parent / "models.py"
 SUBJECTS = {
-    "5-layer CNN": ("zoo:cnn5", "additive_cnn5_seed0.ampere"),
-    "ResNet-20": ("zoo:resnet", "additive_resnet_seed0.ampere"),
-    "LSTM": ("zoo:lstm", "additive_lstm_seed0.ampere"),
-    "Transformer": ("zoo:transformer", "additive_transformer_seed0.ampere"),
-    "U-Net": (f"{OWN}:unet", "own_additive_unet.ampere"),
-    "MobileNet": (f"{OWN}:mobilenet", "own_additive_mobilenet.ampere"),
+    "5-layer CNN": ("zoo:cnn5", "additive_cnn5_seed0.ampere.gz"),
+    "ResNet-20": ("zoo:resnet", "additive_resnet_seed0.ampere.gz"),
+    "LSTM": ("zoo:lstm", "additive_lstm_seed0.ampere.gz"),
+    "Transformer": ("zoo:transformer", "additive_transformer_seed0.ampere.gz"),
+    "U-Net": (f"{OWN}:unet", "own_additive_unet.ampere.gz"),
+    "MobileNet": (f"{OWN}:mobilenet", "own_additive_mobilenet.ampere.gz"),
 }
 
 

@@ -1,11 +1,14 @@
-"""Where and when a figure was made: the line that stands above every table."""
+"""Where and when a figure was made, and where what was measured for it is kept."""
 
 from __future__ import annotations
 
+import gzip
+import sys
 from datetime import datetime, timezone
 from pathlib import Path
 
 from ampere.devices.fingerprint import local_fingerprint
+from ampere.measuring import Event
 
 DOCS = Path(__file__).parent.parent / "docs" / "results.md"
 RESULTS = Path(__file__).parent / "results"
@@ -17,6 +20,21 @@ def machine_line(settings: dict[str, str]) -> str:
     parts = [identity["processor"], f"{identity['cores']} cores", identity["memory"]]
     parts += [f"{key} {value}" for key, value in settings.items()]
     return f"{', '.join(parts)}; {date}."
+
+
+def show(event: Event) -> None:
+    """Progress on one line."""
+    sys.stderr.write(f"\r{event.done:4}/{event.total:<4} {event.seconds_left:5.0f} s  ")
+    sys.stderr.write(f"{event.doing:100.100}")
+    sys.stderr.flush()
+
+
+def pack(path: Path) -> Path:
+    """A journal as it is kept: by gzip, the same journal always to the same file."""
+    packed = path.with_name(f"{path.name}.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+    path.unlink()
+    return packed
 
 
 def write_section(name: str, text: str) -> None:

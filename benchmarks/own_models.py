@@ -4,8 +4,8 @@
     python benchmarks/own_models.py --method paper     # about 35 minutes
     python benchmarks/own_models.py vit_tiny --models 5 --folder /tmp/trial
 
-For each family of benchmarks/models.py one member is profiled, the largest, as accuracy.py does it,
-or with the additive method: then networks of its depth, at widths up to its own, are measured.
+For each family of benchmarks/models.py one member is profiled, the largest, by the paper's method
+or the additive one: then networks of its depth, at widths up to its own, are measured.
 The others are real models, not the profiled one's layers at other widths: the factory builds them
 with other arguments, widths and depths, and each is read anew. Then two ways of fine-tuning: what a
 frozen body saves, as estimated and as metered side by side.
@@ -31,8 +31,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from accuracy import show
-from machine import RESULTS, machine_line, write_section
+from machine import RESULTS, machine_line, pack, show, write_section
 
 import ampere
 from ampere.adding import fit_roofline
@@ -321,6 +320,8 @@ def main() -> None:
     text = table(done["models"], done["tuned"])
     print(text)
     if folder == RESULTS:
+        for path in folder.glob("own_*.ampere"):
+            pack(path)
         write_section("own models" if way.method == "paper" else "own models additive", text)
 
 

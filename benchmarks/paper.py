@@ -4,20 +4,23 @@
     python benchmarks/paper.py build/paper
 
 Copies what a full run has found: data, tables, figures as SVG, and journals packed by gzip. Whoever
-has docs/paper redraws every figure with `ampere reproduce -o docs/paper`, without measuring.
+has docs/paper redraws every figure with `ampere reproduce -o docs/paper`, without measuring, and
+fits everything anew with `--refit`.
 """
 
 from __future__ import annotations
 
-import gzip
 import shutil
 import sys
 from pathlib import Path
 
-from machine import DOCS, write_section
+from machine import DOCS, pack, write_section
 
 PAPER = DOCS.parent / "paper"
-COPIED = ("plan.json", "index.md", "recorded.md", "data/*.json", "tables/*.md", "figures/*.svg")
+COPIED = (
+    "plan.json", "index.md", "recorded.md", "data/*.json", "tables/*.md", "figures/*.svg",
+    "journals/*.ampere",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -28,15 +31,10 @@ def main() -> None:
         target = PAPER / path.relative_to(run)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
-    journals = PAPER / "journals"
-    journals.mkdir()
-    for path in sorted(run.glob("journals/*.ampere")):
-        packed = gzip.compress(path.read_bytes(), mtime=0)  # the same journal, the same file
-        (journals / f"{path.name}.gz").write_bytes(packed)
+    size = sum(pack(path).stat().st_size for path in PAPER.glob("journals/*.ampere"))
     _, _, page = (run / "index.md").read_text(encoding="utf-8").partition("\n")
     page = page.replace("\n## ", "\n### ").replace("](figures/", "](paper/figures/")
     write_section("paper", page.replace("recorded.md, recorded.html", "paper/recorded.md"))
-    size = sum(path.stat().st_size for path in journals.iterdir())
     print(f"{PAPER}: journals of {size / 1e6:.1f} MB")
 
 

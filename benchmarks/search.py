@@ -30,7 +30,7 @@ from ampere.adding import fit_additive
 from ampere.measurements import Measurement
 from ampere.tabulating import FamilyTables
 
-PROFILE = RESULTS / "additive_cnn5_seed0.ampere"
+PROFILE = RESULTS / "additive_cnn5_seed0.ampere.gz"
 SIZES = (20, 50, 100, 200, 500, 1000, 2000)
 
 

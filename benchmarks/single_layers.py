@@ -21,12 +21,13 @@ from machine import RESULTS, machine_line, write_section
 
 import ampere
 from ampere.adding import AdditiveFit, fit_additive, inflation
+from ampere.devices.fingerprint import refuse_to_mix
 from ampere.encoding import depth_context, distinct
 from ampere.frameworks.torch import read
 from ampere.journal import read_journal
 from ampere.layers import Layer
 from ampere.measuring import measure
-from ampere.profiling import open_journal, reference_of
+from ampere.profiling import reference_of
 from ampere.workloads import ModelSpec, Workload
 
 PAIRS = {
@@ -75,11 +76,10 @@ def main() -> None:
     with ampere.LocalDevice(ampere.Settings(threads=1)) as device:
         identity = device.fingerprint.identity
         for family, pairs in PAIRS.items():
-            path = RESULTS / f"additive_{family}_seed0.ampere"
-            fit = fit_additive(read_journal(path)[1])
-            journal, _ = open_journal(path, device)
-            journal.close()
-            nominal = reference_of(journal.header, device)
+            path = RESULTS / f"additive_{family}_seed0.ampere.gz"
+            header, known = read_journal(path)
+            refuse_to_mix(device.fingerprint, header.fingerprint)
+            fit, nominal = fit_additive(known), reference_of(header, device)
             noise = math.sqrt(float(fit.energy.noise_var(np.array([1.0]))[0]))
             for names in pairs:
                 both = [read(name) for name in names]

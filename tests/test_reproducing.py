@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 import shutil
@@ -28,7 +29,7 @@ from ampere.figures import styled
 from ampere.journal import read_journal
 from ampere.measuring import Event
 from ampere.meters import Provenance
-from ampere.reproducing import Reproduction, reproduce
+from ampere.reproducing import Reproduction, expected_s, reproduce
 from ampere.results import Results, side_by_side
 from browser import CHROMIUM, open_browser
 from published import write_all
@@ -197,6 +198,66 @@ def test_data_are_made_anew_from_journals_alone(
         assert each.data == before[each.experiment.name]
 
 
+@pytest.fixture
+def carried(done: Reproduction, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The results on another machine: journals packed, no device at hand."""
+
+    def no_device(self: Bench, seed: int = 0) -> None:
+        raise AssertionError("a device was opened")
+
+    monkeypatch.setattr(Bench, "open", no_device)
+    folder = tmp_path / "carried"
+    shutil.copytree(done.folder, folder)
+    for path in (folder / "journals").iterdir():
+        (folder / "journals" / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    return folder
+
+
+def test_data_are_fitted_anew_on_another_machine(done: Reproduction, carried: Path) -> None:
+    for name in ("fig2", "fig7", "fig11_12", "fig13"):
+        file = carried / "data" / f"{name}.json"
+        row = json.loads(file.read_text())
+        file.write_text(json.dumps({**row, "when": "2020-02-02T02:02:02Z"}))
+    names = ["fig2", "fig7", "fig11_12", "fig13"]
+    again = reproduce(carried, PLAN, names, refit=True)
+    assert not again.failed
+    before = {each.experiment.name: each.data for each in done.outcomes}
+    for each in again.outcomes:
+        assert each.data == before[each.experiment.name]
+    row = json.loads((carried / "data" / "fig2.json").read_text())
+    assert row["when"].startswith("2020")  # when it was measured, not when it was fitted
+
+
+def test_what_journals_do_not_tell_is_left_out(carried: Path) -> None:
+    shutil.rmtree(carried / "data")
+    (carried / "journals" / "oppo-stacks.ampere.gz").unlink()
+    bare, cut = carried / "journals" / "oppo-cnn5-steps.ampere.gz", slice(0, 3)
+    rows = gzip.decompress(bare.read_bytes()).splitlines(keepends=True)[cut]
+    bare.write_bytes(gzip.compress(b"".join(rows)))
+    found = reproduce(carried, PLAN, ["fig2", "fig5", "fig7", "fig13"], refit=True)
+    stacks, linear, cnns, cuts = (each.found for each in found.outcomes)
+    assert stacks == ("Left out: oppo-stacks.ampere is not there, and nothing is to be measured.")
+    assert not linear.startswith("Left out")
+    assert cnns.startswith("Left out: oppo-cnn5-steps.ampere.gz lacks zoo:cnn5")
+    assert cuts.startswith("Left out: another fit makes other cuts")
+    assert not found.failed
+
+
+def test_packed_journals_are_not_added_to(carried: Path) -> None:
+    shutil.rmtree(carried / "data")
+    (outcome,) = reproduce(carried, ONE, ["fig2"]).failed
+    assert "xavier-stacks.ampere.gz is packed: gunzip it" in (outcome.failed or "")
+
+
+def test_refitting_needs_journals(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no results"):
+        reproduce(tmp_path / "none", ONE, refit=True)
+    Results.claim(tmp_path, ONE)
+    with pytest.raises(DataError, match="has no journals: measure without --refit first"):
+        reproduce(tmp_path, ONE, refit=True)
+
+
 def test_a_folder_becomes_one_page_in_a_browser(done: Reproduction, tmp_path: Path) -> None:
     page = Results.open(done.folder).report()
     assert [section.title for section in page.sections[:3]] == [
@@ -288,6 +349,13 @@ def test_what_is_left_is_told(tmp_path: Path) -> None:
     assert sum(event.seconds_left for event in watch.seen[:2]) > 0
 
 
+def test_time_is_expected_where_it_is_spent() -> None:
+    expected = expected_s(FULL, choose(["fig6", "fig7", "fig8"]))
+    assert expected["fig6"] < 120  # nobody waits for simulated devices
+    assert expected["fig7"] > 600  # the 5-layer CNNs of this machine
+    assert expected_s(FULL, choose(["table1"]))["table1"] > expected["fig8"] > 600
+
+
 def test_a_failing_experiment_does_not_stop_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +395,8 @@ def test_recorded_energies_have_a_page_and_stay_outside(tmp_path: Path) -> None:
     plan = replace(ONE.on([], published), sizes={"xavier": replace(TINY, families=())})
     found = reproduce(out, plan, ["fig6", "recorded"])
     assert not found.failed
+    again = reproduce(out, replace(plan, recorded=None), ["fig6", "recorded"])
+    assert [each.data for each in again.outcomes] == [each.data for each in found.outcomes]
     time, cases = (each.data for each in found.outcomes)
     assert [row["title"] for row in time] == ["EC-NAS"]  # the others have no seconds
     assert time[0]["networks"] == 12

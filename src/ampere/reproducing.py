@@ -16,7 +16,7 @@ from ampere import figures, tables
 from ampere.errors import AmpereError, DataError, NotCovered
 from ampere.experiments import choose
 from ampere.experiments.experiment import Experiment
-from ampere.experiments.laboratory import Laboratory
+from ampere.experiments.laboratory import Laboratory, journal_file
 from ampere.experiments.plans import FULL, QUICK, Plan
 from ampere.layers import Json
 from ampere.measuring import Event, Watch, unwatched
@@ -24,6 +24,8 @@ from ampere.recordings import refuse_incomplete
 from ampere.results import Outcome, Results
 
 __all__ = ["FULL", "QUICK", "Plan", "Reproduction", "reproduce"]
+
+DOUBT_S = 300.0  # so many seconds of work tell half of the pace
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ def reproduce(
     plan: Plan = FULL,
     only: Iterable[str] = (),
     watch: Watch = unwatched,
+    refit: bool = False,
 ) -> Reproduction:
     """Run experiments in order; what the folder holds of the same plan is not measured again.
 
@@ -79,6 +82,8 @@ def reproduce(
         plan: How much is measured where.
         only: Names of experiments; all unless given.
         watch: Told what is going on, and how long it will take.
+        refit: Measure nothing, and make data anew from the folder's journals, on whatever machine
+            they were measured. What they cannot tell stays as it is.
 
     Raises:
         DataError: The plan has no device, an experiment is unknown, matplotlib is missing, or the
@@ -91,11 +96,13 @@ def reproduce(
         refuse_incomplete(plan.recorded)
     with figures.styled():  # better missing now than after two hours
         pass
+    if refit:
+        plan = plan.on(_measured(folder, plan), plan.recorded)
     results = Results.claim(folder, plan)
     outcomes: dict[str, Outcome] = {}
     clock = _Clock(plan, chosen, watch)
     try:
-        with Laboratory(folder, plan, clock.tell) as lab:
+        with Laboratory(folder, plan, clock.tell, refit) as lab:
             for experiment in chosen:
                 clock.begin(experiment)
                 outcomes[experiment.name] = _run(experiment, lab, results)
@@ -107,16 +114,13 @@ def reproduce(
 
 
 def _run(experiment: Experiment, lab: Laboratory, results: Results) -> Outcome:
-    """Measure unless it is known, then draw; a failure is an outcome too."""
+    """Get data and draw; a failure is an outcome too."""
     start = time.monotonic()
     trace = results.folder / "data" / f"{experiment.name}.error"
     trace.unlink(missing_ok=True)
     data, failed = None, None
     try:
-        data = results.known(experiment, lab.plan)
-        if data is None:
-            data = experiment.measure(lab)
-            results.keep(experiment, lab.plan, data)
+        data = _data(experiment, lab, results)
         results.show(experiment, data)
         found = experiment.sentence(data)
     except NotCovered as reason:
@@ -128,12 +132,41 @@ def _run(experiment: Experiment, lab: Laboratory, results: Results) -> Outcome:
     return Outcome(experiment, found, data, failed, time.monotonic() - start)
 
 
+def _data(experiment: Experiment, lab: Laboratory, results: Results) -> Json:
+    """What is known, unless it is to be fitted anew; else what measuring tells."""
+    known = results.known(experiment, lab.plan)
+    without = experiment.recorded and lab.plan.recorded is None  # what others have recorded
+    if known is not None and (without or not lab.refit):
+        return known
+    try:
+        data = experiment.measure(lab)
+    except NotCovered:
+        if known is None:
+            raise
+        return known
+    results.keep(experiment, lab.plan, data, lab.refit)
+    return data
+
+
+def _measured(folder: Path, plan: Plan) -> list[str]:
+    """The benches that a folder has journals of.
+
+    Raises:
+        DataError: There are none.
+    """
+    Results.open(folder)
+    found = [name for name in plan.sizes if journal_file(folder / "journals", name).exists()]
+    if not found:
+        raise DataError(f"{folder / 'journals'} has no journals: measure without --refit first")
+    return found
+
+
 class _Clock:
     """How long the rest will take: what was expected of it, at the pace of what is done."""
 
     def __init__(self, plan: Plan, chosen: Sequence[Experiment], watch: Watch) -> None:
         self.watch, self.total = watch, len(chosen)
-        self.left = _expected_s(plan, chosen)
+        self.left = expected_s(plan, chosen)
         self.expected = self.spent = 0.0  # of what is done
         self.done = 0
         self.start = time.monotonic()
@@ -152,14 +185,14 @@ class _Clock:
 
     def tell(self, event: Event) -> None:
         """What is going on, among all experiments."""
-        pace = min(max(self.spent / self.expected, 0.5), 3.0) if self.expected > 60 else 1.0
+        pace = (self.spent + DOUBT_S) / (self.expected + DOUBT_S)
         own = pace * self.left.get(self.name, 0.0)
         rest = pace * sum(self.left.values()) - own
         now = max(own - (time.monotonic() - self.start), 0.1 * own)
         self.watch(Event(f"{self.name}: {event.doing}", self.done, self.total, rest + now))
 
 
-def _expected_s(plan: Plan, chosen: Sequence[Experiment]) -> dict[str, float]:
+def expected_s(plan: Plan, chosen: Sequence[Experiment]) -> dict[str, float]:
     """Seconds of each experiment; a survey is counted where it is needed first."""
     surveyed: set[tuple[str, str]] = set()
     found = {}
@@ -167,7 +200,8 @@ def _expected_s(plan: Plan, chosen: Sequence[Experiment]) -> dict[str, float]:
         found[experiment.name] = 2.0  # of drawing
         for bench in plan.benches:
             sizes = plan.sizes[bench.name]
-            needed = {(bench.name, each) for each in experiment.families if each in sizes.families}
+            families = experiment.families if experiment.surveyed(bench) else ()
+            needed = {(bench.name, each) for each in families if each in sizes.families}
             networks = experiment.networks(sizes)
             networks += sum(sizes.surveyed(family) for _, family in needed - surveyed)
             surveyed |= needed

@@ -1,13 +1,13 @@
 """Results: a folder of what experiments found, and the pages made of it.
 
     plan.json             by which plan, where and since when
-    journals/*.ampere     raw measurements, which an interrupted run goes on with
+    journals/*.ampere     raw measurements, which an interrupted run goes on with; may be packed
     data/NAME.json        what an experiment found; it is not measured again
     figures/NAME.png/svg  drawn from the data, every time
     tables/NAME.md        the same in numbers
     index.md, index.html  all of it on one page, with every method side by side
 
-Whoever has data/ can redraw everything without measuring.
+Whoever has data/ can redraw everything without measuring; data are made anew from journals/.
 """
 
 from __future__ import annotations
@@ -99,14 +99,20 @@ class Results:
         return found
 
     def known(self, experiment: Experiment, plan: Plan) -> Json:
-        """The data of an earlier run of the same sizes, if there are any."""
-        kept = self._kept(experiment.name)
-        same = kept.get("plan") == _plan_row(experiment, plan)
-        return kept["data"] if same else None
+        """The data of an earlier run of the same sizes, if there are any.
 
-    def keep(self, experiment: Experiment, plan: Plan, data: Json) -> None:
-        """Remember what an experiment found."""
-        row = {"format": FORMAT, "experiment": experiment.name, "when": utc_now(),
+        Those that have recorded energies besides serve where these are not at hand.
+        """
+        kept = self._kept(experiment.name)
+        wanted = _plan_row(experiment, plan)
+        enough = (wanted, {**wanted, "recorded": experiment.recorded})
+        return kept["data"] if kept.get("plan") in enough else None
+
+    def keep(self, experiment: Experiment, plan: Plan, data: Json, refit: bool = False) -> None:
+        """Remember what an experiment found; what is fitted anew keeps the day of measuring."""
+        measured = self._kept(experiment.name).get("when", self._begun["begun"])
+        row = {"format": FORMAT, "experiment": experiment.name,
+               "when": measured if refit else utc_now(),
                "plan": _plan_row(experiment, plan), "data": data}  # fmt: skip
         file = self.folder / "data" / f"{experiment.name}.json"
         draft = file.with_suffix(".part")

@@ -40,6 +40,12 @@ def reproduce(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with what is there; it always does.")
     ] = False,
+    refit: Annotated[
+        bool,
+        typer.Option(
+            "--refit", help="Measure nothing: make everything anew from the journals in DIR."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> str:
     """Make every figure and table of the paper.
@@ -56,7 +62,7 @@ def reproduce(
     plan = (QUICK if quick else FULL).on(device or (), recorded)
     try:
         with progress() as watch:
-            found = run(output, plan, only or (), watch)
+            found = run(output, plan, only or (), watch, refit)
     except KeyboardInterrupt:
         kept = f"everything measured so far is in {output}; the same command goes on from there"
         raise Interrupted(kept) from None

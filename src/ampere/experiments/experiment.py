@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ampere import tables
+from ampere.experiments.benches import Bench
 from ampere.experiments.laboratory import Laboratory
 from ampere.experiments.plans import Sizes
 from ampere.layers import Json
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 def _none(sizes: Sizes) -> int:
     return 0
+
+
+def _everywhere(bench: Bench) -> bool:
+    return True
 
 
 def _nothing(data: Json) -> tuple[Part, ...]:
@@ -37,6 +42,7 @@ class Experiment:
         table: The numbers.
         sentence: What was found, and whether the claim holds here.
         families: Of which it needs surveys.
+        surveyed: On which benches it does.
         networks: That it measures besides, on a bench of these sizes.
         figures: Names that figures may have; its own unless given.
         recorded: Whether it looks at recorded energies, where there are some.
@@ -55,6 +61,7 @@ class Experiment:
     figures: tuple[str, ...] = ()
     recorded: bool = False
     parts: Callable[[Json], tuple[Part, ...]] = _nothing
+    surveyed: Callable[[Bench], bool] = _everywhere
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "figures", self.figures or (self.name,))

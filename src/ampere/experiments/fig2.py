@@ -46,7 +46,7 @@ def _stacks(lab: Laboratory, bench: Bench) -> dict[str, Json]:
         whole = [network(f"{n} layers", layers) for n, layers in zip(DEPTHS, chains, strict=True)]
         rows = succeeded([row for (row,) in book.measure(whole)], "a network")
         parts = succeeded([row for (row,) in book.measure(alone)], "a network")
-        provenance = book.device.provenance
+        provenance = book.header.provenance
     joules = [row.energy_j_per_step for row in rows]
     fit = fit_neuralpower(parts)
     return {

@@ -153,4 +153,5 @@ FIG6 = Experiment(
     _sentence,
     ("cnn5",),
     recorded=True,
+    surveyed=lambda bench: bench.simulated,
 )

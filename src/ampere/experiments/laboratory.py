@@ -2,7 +2,8 @@
 
 A `Notebook` is a journal and the device that fills it. What stands in it is not measured again, so
 an experiment that was interrupted goes on where it stopped. All notebooks of a bench have one
-scale: what the reference workload took when the bench was first used.
+scale: what the reference workload took when the bench was first used. A `Transcript` is a journal
+by itself, packed or not: it answers what stands in it, on any machine, and measures nothing.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ampere.baselines import extrapolate
 from ampere.devices.device import Device
 from ampere.devices.fingerprint import refuse_to_mix
 from ampere.encoding import key_of
-from ampere.errors import FingerprintError
+from ampere.errors import FingerprintError, JournalError, NotCovered
 from ampere.experiments.benches import Bench
 from ampere.experiments.plans import Plan, Sizes
 from ampere.families import Network
@@ -40,6 +41,29 @@ TOGETHER = 5  # networks in hand at a time: each is corrected by what the others
 Key = tuple[object, ...]
 
 
+class Book(Protocol):
+    """Where experiments get their measurements from."""
+
+    @property
+    def header(self) -> Header:
+        """What holds for all of them."""
+        ...
+
+    def measure(
+        self, networks: Sequence[Network], passes: int = 1, effort: Effort | None = None
+    ) -> list[tuple[Measurement, ...]]:
+        """Each of these different networks so many times, far apart and in another company."""
+        ...
+
+    def extrapolate(self, networks: Sequence[Network]) -> list[Measurement]:
+        """A few steps of each, as one would take them by hand."""
+        ...
+
+    def profile(self, profiler: Profiler) -> list[Measurement]:
+        """Whatever a profiler asks for, until it knows enough."""
+        ...
+
+
 @dataclass(frozen=True)
 class Notebook:
     """A journal, and the device that fills it."""
@@ -50,11 +74,16 @@ class Notebook:
     effort: Effort | None = None
     watch: Watch = unwatched
 
+    @property
+    def header(self) -> Header:
+        """That of the journal."""
+        return self.journal.header
+
     def measure(
         self, networks: Sequence[Network], passes: int = 1, effort: Effort | None = None
     ) -> list[tuple[Measurement, ...]]:
-        """Each of these different networks so many times, far apart and in another company."""
-        known = self._known()
+        """Measure those that the journal does not have often enough."""
+        known = _by_network(self.journal.measurements)
         nominal = reference_of(self.journal.header, self.device)
         for turn in range(passes):
             missing = [each for each in networks if len(known[_key(each)]) <= turn]
@@ -70,8 +99,8 @@ class Notebook:
         return [tuple(known[_key(each)][:passes]) for each in networks]
 
     def extrapolate(self, networks: Sequence[Network]) -> list[Measurement]:
-        """A few steps of each, as one would take them by hand."""
-        known = self._known()
+        """Take a few steps of those that the journal does not have."""
+        known = _by_network(self.journal.measurements)
         for at, each in enumerate(networks):
             if not known[_key(each)]:
                 self._say(f"ten steps of {each.name}", at, len(networks))
@@ -81,7 +110,7 @@ class Notebook:
         return [known[_key(each)][0] for each in networks]
 
     def profile(self, profiler: Profiler) -> list[Measurement]:
-        """Whatever a profiler asks for, until it knows enough."""
+        """Go on with what the profiler was told before."""
         resume(profiler, self.journal.measurements)
         run_profiler(
             profiler, self.device, self.journal, effort=self.effort, watch=self._watch_profiler
@@ -94,18 +123,41 @@ class Notebook:
     def _say(self, doing: str, done: int, total: int) -> None:
         self.watch(Event(f"{self.title}: {doing}", done, total, 0.0))
 
-    def _known(self) -> dict[Key, list[Measurement]]:
-        found: dict[Key, list[Measurement]] = defaultdict(list)
-        for row in self.journal.measurements:
-            found[_key_of(row.stage, row.layers)].append(row)
-        return found
+
+@dataclass(frozen=True)
+class Transcript:
+    """A journal without a device: whatever does not stand in it is not covered."""
+
+    name: str
+    header: Header
+    rows: Sequence[Measurement]
+
+    def measure(
+        self, networks: Sequence[Network], passes: int = 1, effort: Effort | None = None
+    ) -> list[tuple[Measurement, ...]]:
+        """Look them up."""
+        known = _by_network(self.rows)
+        for each in networks:
+            if len(known[_key(each)]) < passes:
+                raise NotCovered(f"{self.name} lacks {each.name}, and nothing is to be measured")
+        return [tuple(known[_key(each)][:passes]) for each in networks]
+
+    def extrapolate(self, networks: Sequence[Network]) -> list[Measurement]:
+        """Look them up."""
+        return [row for (row,) in self.measure(networks)]
+
+    def profile(self, profiler: Profiler) -> list[Measurement]:
+        """Whatever a profiler has asked for."""
+        return list(self.rows)
 
 
 class Laboratory:
-    """The benches of a plan, and the notebooks of a folder."""
+    """The benches of a plan, and the notebooks of a folder; transcripts of them to refit."""
 
-    def __init__(self, folder: Path, plan: Plan, watch: Watch = unwatched) -> None:
-        self.plan, self.watch = plan, watch
+    def __init__(
+        self, folder: Path, plan: Plan, watch: Watch = unwatched, refit: bool = False
+    ) -> None:
+        self.plan, self.watch, self.refit = plan, watch, refit
         self.surveys: dict[tuple[str, str], Survey] = {}
         self._journals = folder / "journals"
         self._journals.mkdir(parents=True, exist_ok=True)
@@ -126,10 +178,13 @@ class Laboratory:
         return self._scale(bench).provenance
 
     @contextmanager
-    def notebook(self, bench: Bench, name: str, model: str | None = None) -> Iterator[Notebook]:
+    def notebook(self, bench: Bench, name: str, model: str | None = None) -> Iterator[Book]:
         """The notebook of this name, open; `model` is what it will be a profile of."""
+        path = journal_file(self._journals, f"{bench.name}-{name}")
+        if self.refit:
+            yield _transcript(path)
+            return
         header = replace(self._scale(bench), model=model)
-        path = self._journals / f"{bench.name}-{name}.ampere"
         with Journal.open(path, header) as journal:
             device = self._device(bench, f"{name} {len(journal.measurements)}")
             _refuse_to_mix(device, journal.header, path)
@@ -138,7 +193,9 @@ class Laboratory:
 
     def _scale(self, bench: Bench) -> Header:
         """What holds for all notebooks of a bench; made when it is first used."""
-        path = self._journals / f"{bench.name}.ampere"
+        path = journal_file(self._journals, bench.name)
+        if self.refit:
+            return _transcript(path).header
         if path.exists():
             return read_journal(path)[0]
         self.watch(Event(f"{bench.name}: the reference workload", 0, 1, 0.0))
@@ -168,6 +225,21 @@ class Laboratory:
         self._stack.close()
 
 
+def journal_file(journals: Path, name: str) -> Path:
+    """The file of this name, or the one that gzip has made of it."""
+    plain, packed = (journals / f"{name}{suffix}" for suffix in (".ampere", ".ampere.gz"))
+    return packed if packed.exists() and not plain.exists() else plain
+
+
+def _transcript(path: Path) -> Transcript:
+    try:
+        return Transcript(path.name, *read_journal(path))
+    except JournalError as error:
+        if path.exists():
+            raise
+        raise NotCovered(f"{path.name} is not there, and nothing is to be measured") from error
+
+
 def network(name: str, layers: Sequence[Layer]) -> Network:
     """Something to measure that is built from its layers."""
     return Network(name, Workload(tuple(layers)), tuple(layers))
@@ -180,6 +252,13 @@ def _refuse_to_mix(device: Device, header: Header, path: Path) -> None:
     raise FingerprintError(
         f"{path} was measured on another machine, or with other software: choose another folder"
     )
+
+
+def _by_network(rows: Sequence[Measurement]) -> dict[Key, list[Measurement]]:
+    found: dict[Key, list[Measurement]] = defaultdict(list)
+    for row in rows:
+        found[_key_of(row.stage, row.layers)].append(row)
+    return found
 
 
 def _key(network: Network) -> Key:

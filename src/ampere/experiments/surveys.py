@@ -136,7 +136,7 @@ def _survey(lab: Laboratory, bench: Bench, family: str) -> Survey:
         itself = read_network(spec.model, None, Training())
         prober = make_prober(itself, strategy, effort=sizes.effort, pool=sizes.pool)
         networks = book.profile(prober)
-        header, provenance = book.journal.header, book.device.provenance
+        header = book.header
     with lab.notebook(bench, f"{family}-members") as book:
         pairs = book.measure(drawn, passes=2)
     with lab.notebook(bench, f"{family}-steps") as book:
@@ -154,7 +154,7 @@ def _survey(lab: Laboratory, bench: Bench, family: str) -> Survey:
         raise DataError(f"no member of {family} could be metered; the first one: {failed[:1]}")
     evaluation = Evaluation(
         tuple(results), tuple(failed), len(networks), seconds["additive"],
-        describe_device(header.fingerprint), provenance, 0.0,
+        describe_device(header.fingerprint), header.provenance, 0.0,
     )  # fmt: skip
     return Survey(
         bench, family, header, tuple(variants), tuple(networks), tuple(unseen), evaluation, seconds

@@ -63,4 +63,4 @@ def sweep(lab: Laboratory, bench: Bench, side: int, batch_size: int) -> Sweep:
             [network(f"linear({layer.widths['in']})", [layer]) for layer in layers]
         )
         rows = succeeded([row for (row,) in found], "a network")
-        return Sweep(widths, tuple(rows), book.device.provenance)
+        return Sweep(widths, tuple(rows), book.header.provenance)
