@@ -1,6 +1,6 @@
 """The paper's evaluation, as docs/results.md and docs/paper keep it.
 
-    ampere reproduce -o build/paper --recorded DIR      # an hour and a half
+    ampere reproduce -o build/paper --recorded DIR      # an hour and a quarter
     python benchmarks/paper.py build/paper
 
 Copies what a full run has found: data, tables, figures as SVG, and journals packed by gzip. Whoever
@@ -21,6 +21,11 @@ COPIED = (
     "plan.json", "index.md", "recorded.md", "data/*.json", "tables/*.md", "figures/*.svg",
     "journals/*.ampere",
 )  # fmt: skip
+LINKS = {
+    "recorded.md, recorded.html": "paper/recorded.md",
+    "journals/": "paper/journals",
+    "data/": "paper/data",
+}
 
 
 def main() -> None:
@@ -34,7 +39,9 @@ def main() -> None:
     size = sum(pack(path).stat().st_size for path in PAPER.glob("journals/*.ampere"))
     _, _, page = (run / "index.md").read_text(encoding="utf-8").partition("\n")
     page = page.replace("\n## ", "\n### ").replace("](figures/", "](paper/figures/")
-    write_section("paper", page.replace("recorded.md, recorded.html", "paper/recorded.md"))
+    for name, place in LINKS.items():
+        page = page.replace(name, f"[{place}]({place})", 1)
+    write_section("paper", page)
     print(f"{PAPER}: journals of {size / 1e6:.1f} MB")
 
 

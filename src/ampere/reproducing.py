@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,8 @@ from ampere.results import Outcome, Results
 
 __all__ = ["FULL", "QUICK", "Plan", "Reproduction", "reproduce"]
 
-DOUBT_S = 300.0  # so many seconds of work tell half of the pace
+DOUBT_S = 300.0  # so many seconds of expected work tell half of the pace
+FITTING = 0.05  # of the time of a run that measures
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ def reproduce(
         plan = plan.on(_measured(folder, plan), plan.recorded)
     results = Results.claim(folder, plan)
     outcomes: dict[str, Outcome] = {}
-    clock = _Clock(plan, chosen, watch)
+    clock = _Clock(expected_s(plan, chosen, refit), watch)
     try:
         with Laboratory(folder, plan, clock.tell, refit) as lab:
             for experiment in chosen:
@@ -164,9 +165,9 @@ def _measured(folder: Path, plan: Plan) -> list[str]:
 class _Clock:
     """How long the rest will take: what was expected of it, at the pace of what is done."""
 
-    def __init__(self, plan: Plan, chosen: Sequence[Experiment], watch: Watch) -> None:
-        self.watch, self.total = watch, len(chosen)
-        self.left = expected_s(plan, chosen)
+    def __init__(self, expected: Mapping[str, float], watch: Watch) -> None:
+        self.watch, self.total = watch, len(expected)
+        self.left = dict(expected)
         self.expected = self.spent = 0.0  # of what is done
         self.done = 0
         self.start = time.monotonic()
@@ -192,7 +193,7 @@ class _Clock:
         self.watch(Event(f"{self.name}: {event.doing}", self.done, self.total, rest + now))
 
 
-def expected_s(plan: Plan, chosen: Sequence[Experiment]) -> dict[str, float]:
+def expected_s(plan: Plan, chosen: Sequence[Experiment], refit: bool = False) -> dict[str, float]:
     """Seconds of each experiment; a survey is counted where it is needed first."""
     surveyed: set[tuple[str, str]] = set()
     found = {}
@@ -205,5 +206,5 @@ def expected_s(plan: Plan, chosen: Sequence[Experiment]) -> dict[str, float]:
             networks = experiment.networks(sizes)
             networks += sum(sizes.surveyed(family) for _, family in needed - surveyed)
             surveyed |= needed
-            found[experiment.name] += sizes.seconds(networks, bench)
+            found[experiment.name] += (FITTING if refit else 1) * sizes.seconds(networks, bench)
     return found

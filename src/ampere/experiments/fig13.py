@@ -129,8 +129,9 @@ def _draw(data: Json) -> Mapping[str, Figure]:
         for x, each in zip(at, shares, strict=True):
             text, top = (f"{fmean(each):.0f}", max(each)) if each else ("not\npossible", 0.0)
             axes.plot([x] * len(each), each, ".", color=INK, markersize=3)
-            axes.annotate(text, (x, top), xytext=(0, 2), ha="center", fontsize=6,
-                          textcoords="offset points")  # fmt: skip
+            axes.annotate(text, (x, top), xytext=(0, 2.5), ha="center", fontsize=6,
+                          textcoords="offset points", zorder=4,
+                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
     axes.axhline(100 * LIMIT, color=INK, linestyle=(0, (1, 1.5)), linewidth=1, label="budget")
     axes.set_xticks(places, [rows[0]["title"] for rows in benches])
     axes.set_xlim(-0.6, max(len(benches), 2) - 0.4)

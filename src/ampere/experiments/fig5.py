@@ -62,8 +62,8 @@ def _draw(data: Json) -> Mapping[str, Figure]:
     for row, axes in zip(data, panels, strict=True):
         scale, unit = drawing.joule_scale(row["energy_j"])
         flops, joules = np.array(row["flops"]) / 1e6, scale * np.array(row["energy_j"])
-        axes.plot(flops, joules, color=BLUE, linewidth=0.9)
-        axes.plot(flops, joules, "o", color=INK, markersize=3, label="metered")
+        axes.plot(flops, joules, "o-", color=BLUE, linewidth=0.9, markersize=3,
+                  markerfacecolor=INK, markeredgecolor=INK, label="metered")  # fmt: skip
         ends = np.array([0, flops[-1]])
         axes.plot(ends, scale * row["joules_per_flop"] * 1e6 * ends, color=RED, linestyle="--",
                   label="proportional to FLOPs")  # fmt: skip
