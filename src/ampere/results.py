@@ -138,7 +138,7 @@ class Results:
         recorded = known.pop(RECORDED, None)
         index = self._index(known)
         if recorded is not None and recorded.data is not None:
-            link = ("energies recorded by others", "recorded.md, recorded.html")
+            link = ("recorded", "energies by others' meters: recorded.md, recorded.html")
             index = replace(index, facts=[*index.facts, link])
             lead = f"Not measured here. {SOURCES}"
             self._write(RECORDED, Document(TITLES[RECORDED], lead, (), [self._chapter(recorded)]))
@@ -220,7 +220,7 @@ class Results:
             ("machine", f"{self._begun['machine']}; {dates}"),
             ("plan", f"{self._begun['plan']}, on {benches or 'no device yet'}"),
             ("joules", what),
-            ("raw measurements", raw),
+            ("raw data", raw),
         ]
 
     def _write(self, name: str, document: Document) -> None:
