@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 from ampere.landscapes import landscapes
-from ampere.layers import Features, Layer
+from ampere.layers import Features, Layer, LayerKind, Role, Widths
+from ampere.measurements import Measurement
 from ampere.profiles import Profile, fit
 from fakes import FIRST, HIDDEN, LAST, exact, known_cost, plain_layer, plain_model
 from reported import made_up
@@ -92,3 +94,31 @@ def test_widths_that_never_varied_are_fixed() -> None:
     found = {land.kind.name: land for land in landscapes(fit(map(exact, models)))}
     assert set(found) == {HIDDEN.name, LAST.name}
     assert (list(found[HIDDEN.name].axes), dict(found[HIDDEN.name].fixed)) == (["out"], {"in": 8})
+
+
+def test_of_three_widths_the_two_that_go_farthest_are_drawn() -> None:
+    joined = LayerKind("joined", Role.HIDDEN, "linear")
+
+    def model(a: int, b: int, c: int) -> tuple[Layer, ...]:
+        widths = Widths({"left": a, "right": b, "out": c})
+        features = Features(100.0 * (a + b) * c, 10.0 * (a + b + c), 4.0 * (a + b) * c)
+        first = replace(plain_layer(FIRST, out=a), features=Features(50.0 * a, 10.0 * a, 4.0 * a))
+        return (first, Layer("joined", joined, widths, features=features))
+
+    rng = random.Random(5)
+    sizes = [(rng.randrange(1, 65), rng.randrange(1, 17), rng.randrange(1, 65)) for _ in range(30)]
+    rows = [
+        Measurement(
+            model(*at), 1e-3 + 1e-6 * sum(layer.features.flops or 0 for layer in model(*at)), 1e-3
+        )
+        for at in sizes
+    ]
+    profile = fit(rows)
+    (found,) = [land for land in landscapes(profile) if land.kind == joined]
+    assert list(found.axes) == ["left", "out"]
+    middle = statistics.median_low({b for _, b, _ in sizes})
+    assert dict(found.fixed) == {"right": middle}
+    assert found.sliced == ("right",)
+    a, c = found.axes["left"][4], found.axes["out"][7]
+    (cost,) = profile.fit.alone([model(a, middle, c)[1]])
+    assert found.energy_j[4, 7] == pytest.approx(cost.energy_j)

@@ -234,7 +234,7 @@ def test_code_that_a_profile_names_is_not_run(
 def test_a_model_of_the_zoo_is_read() -> None:
     pytest.importorskip("torch")
     results = Path(__file__).parents[1] / "benchmarks" / "results"
-    page = report(Profile.load(results / "additive_lenet5_seed2.ampere"))
+    page = report(Profile.load(results / "additive_lenet5_seed2.ampere.gz"))
     names = [row[0] for row in table(page, "Where the joules go").rows]
     assert names[0].startswith("conv1") and names[-1] == "the step itself"
     assert "zoo:lenet5" in page.highlights[0][1]

@@ -7,6 +7,7 @@ through those that were (see polynomials.py). A kind for which these are too few
 from __future__ import annotations
 
 import itertools
+import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,8 +39,9 @@ class Spot:
 class Landscape:
     """Joules of one layer of a kind, in a network as small as a variant, over one or two widths.
 
-    The array has a dimension for each of the `axes`; widths that never varied are `fixed`. Spots
-    are `inferred` if no subtraction told them, only the fit's opinion of how a network divides.
+    The array has a dimension for each of the `axes`; all other widths are `fixed`, those that never
+    varied, and those that would make a third dimension in the middle of their sizes. Spots are
+    `inferred` if no subtraction told them, only the fit's opinion of how a network divides.
     """
 
     kind: LayerKind
@@ -50,24 +52,34 @@ class Landscape:
     spots: tuple[Spot, ...]
     inferred: bool
 
+    @property
+    def sliced(self) -> tuple[str, ...]:
+        """Fixed widths of which there are spots at other sizes."""
+        return tuple(
+            name
+            for name, size in self.fixed.items()
+            if any(spot.widths[name] != size for spot in self.spots)
+        )
+
 
 def landscapes(profile: Profile) -> list[Landscape]:
-    """A landscape of each kind that was profiled at several sizes of one or two widths."""
+    """A landscape of each kind that was profiled at several sizes of a width or more."""
     fit = profile.fit
     known = _known_layers(fit, usable(profile.measurements))
     spots = _subtracted(fit) if isinstance(fit, PaperFit) else _shares(fit, profile)
     found = []
     for name, layers in known.items():
-        axes = _axes(layers)
-        if not axes:
+        varied = _varied(layers)
+        if not varied:
             continue
+        axes = _axes(varied)
+        middle = {width: statistics.median_low(sizes) for width, sizes in varied.items()}
+        base = {**layers[0].widths, **middle}
         grid = [
-            replace(
-                layers[0], widths=Widths({**layers[0].widths, **dict(zip(axes, at, strict=True))})
-            )
+            replace(layers[0], widths=Widths({**base, **dict(zip(axes, at, strict=True))}))
             for at in itertools.product(*axes.values())
         ]
-        costs = _costs(fit, layers, grid, list(axes))
+        costs = _costs(fit, layers, grid, list(varied))
         if costs is None:
             continue
         shape = [len(each) for each in axes.values()]
@@ -75,7 +87,7 @@ def landscapes(profile: Profile) -> list[Landscape]:
             Landscape(
                 layers[0].kind,
                 axes,
-                Widths({k: v for k, v in layers[0].widths.items() if k not in axes}),
+                Widths({width: size for width, size in base.items() if width not in axes}),
                 np.array([cost.energy_j for cost in costs]).reshape(shape),
                 np.array([cost.energy_j_std for cost in costs]).reshape(shape),
                 tuple(spots[name]),
@@ -101,40 +113,49 @@ def _known_layers(
     return {name: list(layers.values()) for name, layers in found.items()}
 
 
-def _axes(layers: Sequence[Layer]) -> dict[str, tuple[int, ...]]:
-    """Widths that vary, each at some sizes between its ends; none if they cannot be drawn."""
+def _varied(layers: Sequence[Layer]) -> dict[str, set[int]]:
+    """The sizes of each width that has several."""
     if len({tuple(layer.widths) for layer in layers}) > 1:  # one kind, other widths: not our rows
         return {}
     seen = {name: {layer.widths[name] for layer in layers} for name in layers[0].widths}
-    ends = {name: (min(sizes), max(sizes)) for name, sizes in seen.items() if len(sizes) > 1}
+    return {name: sizes for name, sizes in seen.items() if len(sizes) > 1}
+
+
+def _axes(varied: Mapping[str, set[int]]) -> dict[str, tuple[int, ...]]:
+    """Some sizes between the ends of a width, or of the two that go farthest."""
+    reach = {name: max(sizes) - min(sizes) for name, sizes in varied.items()}
+    farthest = sorted(reach, key=lambda name: -reach[name])[: max(SIZES)]
+    count = SIZES[len(farthest)]
     return {
-        name: tuple(np.unique(np.linspace(*limits, SIZES[len(ends)]).round().astype(int)).tolist())
-        for name, limits in ends.items()
-        if len(ends) in SIZES
+        name: tuple(
+            np.unique(np.linspace(min(sizes), max(sizes), count).round().astype(int)).tolist()
+        )
+        for name, sizes in varied.items()
+        if name in farthest
     }
 
 
 def _costs(
-    fit: AdditiveFit | PaperFit, layers: Sequence[Layer], grid: Sequence[Layer], axes: list[str]
+    fit: AdditiveFit | PaperFit, layers: Sequence[Layer], grid: Sequence[Layer], varied: list[str]
 ) -> list[Cost] | None:
     if isinstance(fit, PaperFit):
         return [fit.cost(layer) for layer in grid]
     if fit.encoder.operation(layers[0]) not in fit.encoder.counted:
         return fit.alone(grid)
     polynomial = fit_features(
-        _sizes(layers, axes),
+        _sizes(layers, varied),
         np.array([[value or 0.0 for value in vars(each.features).values()] for each in layers]),
     )
     if polynomial is None:
         return None
-    features = polynomial.at(_sizes(grid, axes)).tolist()
+    features = polynomial.at(_sizes(grid, varied)).tolist()
     return fit.alone(
         [replace(at, features=Features(*f)) for at, f in zip(grid, features, strict=True)]
     )
 
 
-def _sizes(layers: Sequence[Layer], axes: list[str]) -> Array:
-    return np.array([[layer.widths[name] for name in axes] for layer in layers], float)
+def _sizes(layers: Sequence[Layer], widths: list[str]) -> Array:
+    return np.array([[layer.widths[name] for name in widths] for layer in layers], float)
 
 
 def _subtracted(fit: PaperFit) -> dict[str, list[Spot]]:

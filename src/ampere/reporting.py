@@ -259,6 +259,8 @@ def _drawn(land: Landscape, label: str, origin: str) -> Figure:
         else "Dots are what subtraction left of each profiled variant."
     )
     caption = f"{land.kind.name}{fixed}, estimated from joules {origin}. {dots}"
+    if others := land.sliced:
+        caption += f" They have other sizes of {' and '.join(others)} as well."
     if reaches:
         typical, most = map(tables.percent, (float(np.median(reaches)), max(reaches)))
         caption += f" 90 % interval: ± {typical} in the middle of all widths, ± {most} at most."
@@ -268,7 +270,7 @@ def _drawn(land: Landscape, label: str, origin: str) -> Figure:
         (
             [spot.widths[name] for name in names],
             spot.energy_j,
-            ", ".join(f"{name}={spot.widths[name]}" for name in names)
+            ", ".join(f"{name}={spot.widths[name]}" for name in (*names, *land.sliced))
             + f": {tables.joules(spot.energy_j)}{' inferred' if land.inferred else ''}",
         )
         for spot in land.spots
