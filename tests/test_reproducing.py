@@ -246,7 +246,7 @@ def test_what_journals_do_not_tell_is_left_out(carried: Path) -> None:
 def test_packed_journals_are_not_added_to(carried: Path) -> None:
     shutil.rmtree(carried / "data")
     (outcome,) = reproduce(carried, ONE, ["fig2"]).failed
-    assert "xavier-stacks.ampere.gz is packed: gunzip it" in (outcome.failed or "")
+    assert "xavier-stacks.ampere.gz is packed: fit it with --refit" in (outcome.failed or "")
 
 
 def test_refitting_needs_journals(tmp_path: Path) -> None:
@@ -462,6 +462,60 @@ def test_a_folder_of_another_plan_is_refused(tmp_path: Path) -> None:
 # Names, plans, words
 
 
+def test_data_of_more_devices_serve_and_are_never_replaced_by_fewer(tmp_path: Path) -> None:
+    (both,) = reproduce(tmp_path, PLAN, ["fig5"]).outcomes
+    (one,) = reproduce(tmp_path, ONE, ["fig5"]).outcomes
+    assert one.data == both.data
+    (refused,) = reproduce(tmp_path, ONE, ["fig5"], refit=True).failed
+    assert "has fig5 of oppo too: ask for these devices as well" in (refused.failed or "")
+    (refused,) = reproduce(tmp_path, PLAN.on(["oppo"]), ["fig5"], refit=True).failed
+    assert data_of(tmp_path, "fig5") == both.data
+
+
+def test_data_of_other_devices_are_not_replaced(tmp_path: Path) -> None:
+    (xavier,) = reproduce(tmp_path, ONE, ["fig5"]).outcomes
+    (refused,) = reproduce(tmp_path, PLAN.on(["oppo"]), ["fig5"]).failed
+    assert "has fig5 of xavier too" in (refused.failed or "")
+    assert data_of(tmp_path, "fig5") == xavier.data
+    (both,) = reproduce(tmp_path, PLAN, ["fig5"]).outcomes
+    assert [row["bench"] for row in both.data] == ["oppo", "xavier"]
+
+
+def test_what_is_known_takes_no_time() -> None:
+    names = ["fig2", "fig8"]
+    assert sum(expected_s(FULL, choose(names), names).values()) < 10
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("plan.json", '{"a": 1}', "plan.json is not of ampere: choose another folder"),
+        ("plan.json", "[1, 2]", "plan.json is not of ampere: choose another folder"),
+        ("plan.json", "{", r"plan.json is damaged \(not JSON .*choose another folder"),
+        ("data/fig5.json", "[]", "fig5.json is not of ampere: delete it, and it is made anew"),
+        ("data/fig5.json", '{"format": 1, "data": []}', "fig5.json is not of ampere: delete it"),
+        ("data/fig5.json", '{"format', "fig5.json is damaged .*delete it, and it is made anew"),
+    ],
+)
+def test_files_that_are_damaged_or_not_ours(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    Results.claim(tmp_path, ONE)
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=said):
+        reproduce(tmp_path, ONE, ["fig5"])
+    with pytest.raises(DataError, match=said):
+        Results.open(tmp_path).report()
+
+
+@pytest.mark.parametrize("name", ["index.html", "figures"])
+def test_files_of_others_are_not_written_over(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(DataError, match=f"has {name}, but not of ampere: choose another folder"):
+        reproduce(tmp_path, ONE, ["fig5"])
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
 def test_benches_and_groups_by_name() -> None:
     assert bench_names([]) == list(BENCHES)
     assert bench_names(["xavier", "threads1"]) == ["threads1", "xavier"]
@@ -500,7 +554,7 @@ def test_side_by_side_sets_missing_ones_apart() -> None:
     row = {"family": "resnet", "title": "TX2", "provenance": "simulated", "coverage_90": 0.9,
            "mape": {"paper": 5.0}}  # fmt: skip
     (cells,) = side_by_side([row]).rows
-    assert cells[:5] == ("ResNets", "TX2", "simulated", "only drawn", "5.0")
+    assert cells[:5] == ("ResNets", "TX2", "simulated", "–", "5.0")
     assert set(cells[5:-1]) == {"–"}
 
 

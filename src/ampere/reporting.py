@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,7 @@ from ampere.errors import DataError
 from ampere.estimating import interval
 from ampere.fitting import typical_error, usable
 from ampere.landscapes import Landscape, landscapes
-from ampere.layers import Layer
+from ampere.layers import Json, Layer
 from ampere.profiles import Profile
 from ampere.reports.charts import Bar, Dot, Item, band, bars, scatter, strip
 from ampere.reports.pages import (
@@ -115,10 +115,7 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
     counts = [(sorts.count(number), sort) for number, sort in enumerate(SORTS)]
     found = [
         ("device", profile.device),
-        (
-            "meter",
-            f"{header.meter.get('name', tables.UNKNOWN)}{f' {settings}' if settings else ''}",
-        ),
+        ("meter", f"{header.meter.get('name', tables.UNKNOWN)}{_in_words(settings)}"),
         ("joules", f"are {tables.origin(profile.provenance.value)}"),
         ("begun", moment(header.created)),
         ("rows", ", ".join(tables.plural(*each) for each in counts if each[0])),
@@ -133,6 +130,14 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
     if header.note:
         found.append(("note", header.note))
     return found
+
+
+def _in_words(settings: Json) -> str:
+    """What a meter was told, after its name."""
+    if not isinstance(settings, Mapping):
+        return f" {settings}" if settings else ""
+    told = ", ".join(f"{name} {value}" for name, value in settings.items())
+    return f" ({told})" if told else ""
 
 
 def _price(profile: Profile) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from ampere.results import Outcome, Results
 __all__ = ["FULL", "QUICK", "Plan", "Reproduction", "reproduce"]
 
 DOUBT_S = 300.0  # so many seconds of expected work tell half of the pace
+DRAWING_S = 1.5
 FITTING = 0.05  # of the time of a run that measures
 
 
@@ -101,7 +103,8 @@ def reproduce(
         plan = plan.on(_measured(folder, plan), plan.recorded)
     results = Results.claim(folder, plan)
     outcomes: dict[str, Outcome] = {}
-    clock = _Clock(expected_s(plan, chosen, refit), watch)
+    known = [] if refit else [each.name for each in chosen if _is_known(each, plan, results)]
+    clock = _Clock(expected_s(plan, chosen, known, refit), watch)
     try:
         with Laboratory(folder, plan, clock.tell, refit) as lab:
             for experiment in chosen:
@@ -136,6 +139,8 @@ def _run(experiment: Experiment, lab: Laboratory, results: Results) -> Outcome:
 def _data(experiment: Experiment, lab: Laboratory, results: Results) -> Json:
     """What is known, unless it is to be fitted anew; else what measuring tells."""
     known = results.known(experiment, lab.plan)
+    if lab.refit:
+        results.refuse_fewer(experiment, lab.plan)
     without = experiment.recorded and lab.plan.recorded is None  # what others have recorded
     if known is not None and (without or not lab.refit):
         return known
@@ -147,6 +152,12 @@ def _data(experiment: Experiment, lab: Laboratory, results: Results) -> Json:
         return known
     results.keep(experiment, lab.plan, data, lab.refit)
     return data
+
+
+def _is_known(experiment: Experiment, plan: Plan, results: Results) -> bool:
+    with suppress(DataError):  # it is told when its turn comes
+        return results.known(experiment, plan) is not None
+    return False
 
 
 def _measured(folder: Path, plan: Plan) -> list[str]:
@@ -193,12 +204,16 @@ class _Clock:
         self.watch(Event(f"{self.name}: {event.doing}", self.done, self.total, rest + now))
 
 
-def expected_s(plan: Plan, chosen: Sequence[Experiment], refit: bool = False) -> dict[str, float]:
+def expected_s(
+    plan: Plan, chosen: Sequence[Experiment], known: Collection[str] = (), refit: bool = False
+) -> dict[str, float]:
     """Seconds of each experiment; a survey is counted where it is needed first."""
     surveyed: set[tuple[str, str]] = set()
     found = {}
     for experiment in chosen:
-        found[experiment.name] = 2.0  # of drawing
+        found[experiment.name] = DRAWING_S
+        if experiment.name in known:
+            continue
         for bench in plan.benches:
             sizes = plan.sizes[bench.name]
             families = experiment.families if experiment.surveyed(bench) else ()
@@ -206,5 +221,6 @@ def expected_s(plan: Plan, chosen: Sequence[Experiment], refit: bool = False) ->
             networks = experiment.networks(sizes)
             networks += sum(sizes.surveyed(family) for _, family in needed - surveyed)
             surveyed |= needed
+            found[experiment.name] += experiment.fitting_s * len(needed)
             found[experiment.name] += (FITTING if refit else 1) * sizes.seconds(networks, bench)
     return found

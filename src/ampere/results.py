@@ -40,6 +40,8 @@ TITLES = {
     RECORDED: "Energies recorded by others",
 }
 SUFFIXES = (".png", ".svg")
+OWN = ("index.html", "index.md", "data", "figures", "tables")  # what a run would write over
+PLANS = {"quick": "--quick", "full": "the full one, without --quick"}
 FORMAT = 1
 
 
@@ -72,6 +74,7 @@ class Results:
             raise DataError(
                 f"{folder} holds no results: fill it with `ampere reproduce -o {folder}`"
             )
+        found._begun()  # refuses what is not ours
         return found
 
     @classmethod
@@ -82,6 +85,15 @@ class Results:
             DataError: It holds those of another plan, or cannot be written to.
         """
         found = cls(Path(folder))
+        if found._plan_file.exists():
+            known = found._begun()["plan"]
+            if known != plan.name:
+                raise DataError(
+                    f"{folder} holds measurements of the {known} plan: choose another folder for"
+                    f" the {plan.name} one, or go on with {PLANS.get(known, known)}"
+                )
+        elif foreign := [name for name in OWN if (found.folder / name).exists()]:
+            raise DataError(f"{folder} has {foreign[0]}, but not of ampere: choose another folder")
         try:
             for part in ("data", "figures", "journals", "tables"):
                 (found.folder / part).mkdir(parents=True, exist_ok=True)
@@ -90,27 +102,43 @@ class Results:
                 found._plan_file.write_text(json.dumps(begun) + "\n")
         except OSError as error:
             raise DataError(f"cannot write to {folder}: {error.strerror or error}") from None
-        known = found._begun["plan"]
-        if known != plan.name:
-            raise DataError(
-                f"{folder} holds measurements of the {known} plan: choose another folder for the"
-                f" {plan.name} one"
-            )
         return found
 
     def known(self, experiment: Experiment, plan: Plan) -> Json:
         """The data of an earlier run of the same sizes, if there are any.
 
-        Those that have recorded energies besides serve where these are not at hand.
+        Those of more devices serve as well, and those that have recorded energies besides.
+
+        Raises:
+            DataError: They are of other devices, and would be lost.
         """
         kept = self._kept(experiment.name)
-        wanted = _plan_row(experiment, plan)
-        enough = (wanted, {**wanted, "recorded": experiment.recorded})
-        return kept["data"] if kept.get("plan") in enough else None
+        if not kept:
+            return None
+        wanted, earlier = _plan_row(experiment, plan), kept["plan"]
+        sizes = {name: earlier["sizes"].get(name) for name in wanted["sizes"]}
+        enough = earlier["recorded"] or not wanted["recorded"]
+        if enough and sizes == wanted["sizes"]:
+            return kept["data"]
+        self.refuse_fewer(experiment, plan)
+        return None
+
+    def refuse_fewer(self, experiment: Experiment, plan: Plan) -> None:
+        """Data of other devices are not to be replaced by those of this plan.
+
+        Raises:
+            DataError: There are some.
+        """
+        kept = self._kept(experiment.name)
+        if others := set(kept["plan"]["sizes"] if kept else ()) - set(plan.sizes):
+            raise DataError(
+                f"{self.folder} has {experiment.name} of {', '.join(sorted(others))} too: ask for"
+                " these devices as well, or choose another folder"
+            )
 
     def keep(self, experiment: Experiment, plan: Plan, data: Json, refit: bool = False) -> None:
         """Remember what an experiment found; what is fitted anew keeps the day of measuring."""
-        measured = self._kept(experiment.name).get("when", self._begun["begun"])
+        measured = self._kept(experiment.name).get("when", self._begun()["begun"])
         row = {"format": FORMAT, "experiment": experiment.name,
                "when": measured if refit else utc_now(),
                "plan": _plan_row(experiment, plan), "data": data}  # fmt: skip
@@ -161,9 +189,9 @@ class Results:
     def _plan_file(self) -> Path:
         return self.folder / "plan.json"
 
-    @property
     def _begun(self) -> dict[str, Json]:
-        return dict(parse_json(self._plan_file.read_bytes()))
+        """By which plan, where and since when."""
+        return _read(self._plan_file, ("plan", "begun", "machine"), "choose another folder")
 
     def _figure(self, name: str) -> Path:
         return self.folder / "figures" / name
@@ -171,8 +199,11 @@ class Results:
     def _kept(self, name: str) -> dict[str, Json]:
         """The data of an experiment, with the plan that they were made by; empty if none."""
         file = self.folder / "data" / f"{name}.json"
-        kept = parse_json(file.read_bytes()) if file.exists() else {}
-        return kept if kept.get("format") == FORMAT else {}
+        if not file.exists():
+            return {}
+        keys = ("format", "when", "plan", "data")
+        kept = _read(file, keys, "delete it, and it is made anew")
+        return kept if kept["format"] == FORMAT else {}
 
     def _with_earlier(self, outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
         """What was run now, and what the folder holds of the rest, in the paper's order."""
@@ -190,8 +221,11 @@ class Results:
         if scores:
             found = (
                 "Mean absolute percentage error over unseen random members, in percent; `reported`"
-                " is what the paper says of its own devices. FLOPs and roofline are calibrated on"
-                " the networks that the additive method learns from."
+                " is what the paper says of its own devices, where it gives a number. FLOPs and"
+                " roofline are calibrated on the networks that the additive method learns from."
+                " `metered again` is by how much two meterings of a network differ; truth is their"
+                " mean, so an estimate may be nearer to it than they are to each other. Of the"
+                " interval it says how many percent of the networks lie inside."
             )
             chapters.insert(0, Chapter("Side by side", "", found, (), side_by_side(scores)))
         lead = "Every figure and table of the paper, as far as it can be made here."
@@ -210,15 +244,15 @@ class Results:
     def _facts(self) -> list[tuple[str, str]]:
         """Of the folder, not of who looks at it: where and when its data were made."""
         kept = [row for name in EXPERIMENTS if (row := self._kept(name))]
-        days = sorted({row["when"][:10] for row in kept}) or [self._begun["begun"][:10]]
+        days = sorted({row["when"][:10] for row in kept}) or [self._begun()["begun"][:10]]
         dates = " to ".join(dict.fromkeys((days[0], days[-1])))
         used = {name for row in kept for name in row["plan"]["sizes"]}
         benches = ", ".join(bench.title for bench in BENCHES.values() if bench.name in used)
         what = "each table and figure says whether they are measured, modelled or simulated"
         raw = "journals/, one file for each purpose; data/ has what came of them"
         return [
-            ("machine", f"{self._begun['machine']}; {dates}"),
-            ("plan", f"{self._begun['plan']}, on {benches or 'no device yet'}"),
+            ("machine", f"{self._begun()['machine']}; {dates}"),
+            ("plan", f"{self._begun()['plan']}, on {benches or 'no device yet'}"),
             ("joules", what),
             ("raw data", raw),
         ]
@@ -233,6 +267,17 @@ def _plan_row(experiment: Experiment, plan: Plan) -> Json:
     """The plan, as far as it concerns an experiment, as it comes back from a file."""
     recorded = experiment.recorded and plan.recorded is not None
     return json.loads(json.dumps({**plan.to_json(), "recorded": recorded}))
+
+
+def _read(file: Path, keys: Sequence[str], remedy: str) -> dict[str, Json]:
+    """A file of ours; whatever else it is, one line says so."""
+    try:
+        row = parse_json(file.read_bytes())
+    except DataError as error:
+        raise DataError(f"{file} is damaged ({error}): {remedy}") from None
+    if not isinstance(row, dict) or not row.keys() >= set(keys):
+        raise DataError(f"{file} is not of ampere: {remedy}")
+    return row
 
 
 def _machine() -> str:
@@ -255,14 +300,14 @@ def _highlights(scores: Sequence[Mapping[str, Json]]) -> list[tuple[str, str]]:
 def side_by_side(rows: Sequence[Mapping[str, Json]]) -> tables.Page:
     """What the paper reports, both methods and every baseline, for each family and device."""
     headers = ("family", "device", "joules", "reported", *(look.label for look in METHODS.values()),
-               "in 90 % interval %")  # fmt: skip
+               "inside 90 % interval")  # fmt: skip
     order = list(FAMILIES)
     cells = [
         (
             FAMILIES[row["family"]],
             row["title"],
             Provenance(row["provenance"]).metered,
-            "about 10" if row["family"] in FOUR else "only drawn",
+            "≈ 10" if row["family"] in FOUR else "–",
             *(cell(row["mape"].get(method)) for method in METHODS),
             f"{100 * row['coverage_90']:.0f}",
         )

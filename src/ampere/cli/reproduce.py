@@ -20,7 +20,7 @@ def reproduce(
         ),
     ],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Minutes instead of hours, and rough.")
+        bool, typer.Option("--quick", help="Minutes instead of an hour, and rough.")
     ] = False,
     only: Annotated[
         list[str] | None,

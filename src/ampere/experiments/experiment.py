@@ -43,6 +43,7 @@ class Experiment:
         sentence: What was found, and whether the claim holds here.
         families: Of which it needs surveys.
         surveyed: On which benches it does.
+        fitting_s: Seconds of further fits for each survey, roughly.
         networks: That it measures besides, on a bench of these sizes.
         figures: Names that figures may have; its own unless given.
         recorded: Whether it looks at recorded energies, where there are some.
@@ -62,6 +63,7 @@ class Experiment:
     recorded: bool = False
     parts: Callable[[Json], tuple[Part, ...]] = _nothing
     surveyed: Callable[[Bench], bool] = _everywhere
+    fitting_s: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "figures", self.figures or (self.name,))

@@ -127,7 +127,7 @@ def _draw(data: Json) -> Mapping[str, Figure]:
         heights = [fmean(each) if each else 0.0 for each in shares]
         axes.bar(at, heights, 0.34, color=LOOKS[guide]["color"], label=LABELS[guide])
         for x, each in zip(at, shares, strict=True):
-            text, top = (f"{fmean(each):.0f}", max(each)) if each else ("not\npossible", 0.0)
+            text, top = (f"{fmean(each):.1f}", max(each)) if each else ("not\npossible", 0.0)
             axes.plot([x] * len(each), each, ".", color=INK, markersize=3)
             axes.annotate(text, (x, top), xytext=(0, 2.5), ha="center", fontsize=6,
                           textcoords="offset points", zorder=4,

@@ -32,14 +32,16 @@ def _measure(lab: Laboratory) -> Json:
 
 
 def _compared(swept: Sweep) -> dict[str, Json]:
-    """What joules per FLOP, a straight line and a process that was not told of a point say of it.
+    """What joules per FLOP say of each point, and a line and a process that were not told of it.
 
-    Lines are of least relative errors, the kindest to them; errors are in percent.
+    Lines are of least relative errors, the kindest to them; errors are in percent. `bend` is how
+    far the best line through all points is from one of them.
     """
     flops, joules = swept.flops, swept.energy_j
     per_flop = float((flops / joules).sum() / np.square(flops / joules).sum())
     design = np.column_stack([np.ones_like(flops), flops / flops.max()]) / joules[:, None]
-    line = np.linalg.lstsq(design, np.ones(len(joules)), rcond=None)[0]
+    projection = design @ np.linalg.pinv(design)
+    off = projection.sum(1) - 1
     misses = swept.fit(list(range(len(joules)))).leave_one_out()
     return {
         "widths": list(swept.widths),
@@ -47,9 +49,9 @@ def _compared(swept: Sweep) -> dict[str, Json]:
         "energy_j": joules.tolist(),
         "joules_per_flop": per_flop,
         "error_flops": _mape(per_flop * flops / joules - 1),
-        "error_line": _mape(design @ line - 1),
+        "error_line": _mape(off / (1 - np.diag(projection))),
         "error_process": _mape(misses / joules),
-        "bend": float(100 * np.abs(design @ line - 1).max()),
+        "bend": float(100 * np.abs(off).max()),
     }
 
 
@@ -77,22 +79,24 @@ def _draw(data: Json) -> Mapping[str, Figure]:
 
 
 def _table(data: Json) -> tables.Page:
-    errors = ("error_flops", "error_line", "bend", "error_process")
+    errors = ("bend", "error_flops", "error_line", "error_process")
     rows = [(*drawing.where(row), *(f"{row[key]:.1f}" for key in errors)) for row in data]
-    headers = ("device", "joules", "FLOPs: MAPE %", "line: MAPE %", "largest %", "process: MAPE %")
+    headers = ("device", "joules", "off the best line by up to %", "FLOPs: MAPE %", "line: MAPE %",
+               "process: MAPE %")  # fmt: skip
     return drawing.page("Energy of a linear layer from its FLOPs", headers, rows)
 
 
 def _sentence(data: Json) -> str:
-    flops, process, bend = (
-        [row[key] for row in data] for key in ("error_flops", "error_process", "bend")
+    flops, line, process, bend = (
+        [row[key] for row in data] for key in ("error_flops", "error_line", "error_process", "bend")
     )
-    better = [row["bend"] > BENT and row["error_process"] < row["error_flops"] for row in data]
+    bent = holds([value > BENT for value in bend])
+    better = holds([row["error_process"] < row["error_line"] for row in data])
     return (
-        f"Joules per FLOP are off by {span(flops)} on average, even the best straight line by up to"
-        f" {span(bend)}; a process that was not told of a point by {span(process)}. That energy is"
-        f" not linear in FLOPs (more than {BENT:g} % off any line) and a process does better:"
-        f" {holds(better)}."
+        f"Joules per FLOP are off by {span(flops)} on average; of points that they were not told, a"
+        f" straight line with an offset by {span(line)}, a process by {span(process)}. The best"
+        f" line is up to {span(bend)} off; that energy is not linear in FLOPs (more than"
+        f" {BENT:g} %): {bent}; that a process does better than a line: {better}."
     )
 
 

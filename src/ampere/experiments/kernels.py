@@ -105,4 +105,5 @@ KERNELS_COMPARED = Experiment(
     _table,
     _sentence,
     FOUR,
+    fitting_s=0.7,
 )

@@ -184,6 +184,8 @@ class Laboratory:
         if self.refit:
             yield _transcript(path)
             return
+        if path.suffix == ".gz":
+            raise JournalError(f"{path} is packed: fit it with --refit, or gunzip it to go on")
         header = replace(self._scale(bench), model=model)
         with Journal.open(path, header) as journal:
             device = self._device(bench, f"{name} {len(journal.measurements)}")
@@ -232,12 +234,9 @@ def journal_file(journals: Path, name: str) -> Path:
 
 
 def _transcript(path: Path) -> Transcript:
-    try:
-        return Transcript(path.name, *read_journal(path))
-    except JournalError as error:
-        if path.exists():
-            raise
-        raise NotCovered(f"{path.name} is not there, and nothing is to be measured") from error
+    if not path.exists():
+        raise NotCovered(f"{path.name} is not there, and nothing is to be measured")
+    return Transcript(path.name, *read_journal(path))
 
 
 def network(name: str, layers: Sequence[Layer]) -> Network:
@@ -250,7 +249,8 @@ def _refuse_to_mix(device: Device, header: Header, path: Path) -> None:
         refuse_to_mix(device.fingerprint, header.fingerprint)
         return
     raise FingerprintError(
-        f"{path} was measured on another machine, or with other software: choose another folder"
+        f"{path} was measured on another machine, or with other software: choose another folder, or"
+        " fit what is there with --refit"
     )
 
 

@@ -48,8 +48,9 @@ def _measure(lab: Laboratory) -> Json:
 
 def _additive(found: Survey) -> list[list[float]]:
     """MAPE after the first so many networks that the prober asked for."""
-    counts = [n for n in NETWORKS if n < len(found.networks)] + [len(found.networks)]
-    return [[n, found.mape(fit_additive(found.networks[:n]))] for n in counts]
+    most = len(found.networks)
+    counts = {n for n in (*NETWORKS, most // 2) if NETWORKS[0] <= n < most} | {most}
+    return [[n, found.mape(fit_additive(found.networks[:n]))] for n in sorted(counts)]
 
 
 def _paper(found: Survey) -> list[list[float]]:
@@ -158,4 +159,5 @@ SAMPLES = Experiment(
     _table,
     _sentence,
     FOUR,
+    fitting_s=2.1,
 )

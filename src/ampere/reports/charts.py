@@ -18,6 +18,7 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 12, 26, 36  # what stands around a plot
 BAR_HEIGHT = 36
 LETTERS = 40  # of a label that stands beside a number
 LARGEST = sys.float_info.max
+WHISKERS = 1.5  # times the largest value, and what is below the smallest, where they leave a chart
 DECADES = 1.3  # a range of 20 and more is drawn on a logarithmic scale
 
 
@@ -179,6 +180,9 @@ def scatter(dots: Sequence[Dot], title: str, description: str, x_title: str, y_t
     """What is said over what was metered, with intervals, and the diagonal where both agree."""
     height = 360
     values = [value for dot in dots for value in (dot.x, dot.y)]
+    low, high = min(values) / WHISKERS, max(values) * WHISKERS
+    ends = [value for dot in dots for value in (dot.low, dot.high) if math.isfinite(value)]
+    values += [min(max(value, low), high) for value in ends]
     x = Scale.over(values, LEFT, WIDTH - RIGHT).wider()
     y = Scale(x.low, x.high, height - BOTTOM, TOP, x.log)
     ticks = x.ticks()
