@@ -224,8 +224,8 @@ class Results:
                 " is what the paper says of its own devices, where it gives a number. FLOPs and"
                 " roofline are calibrated on the networks that the additive method learns from."
                 " `metered again` is by how much two meterings of a network differ; truth is their"
-                " mean, so an estimate may be nearer to it than they are to each other. Of the"
-                " interval it says how many percent of the networks lie inside."
+                " mean, so an estimate may be nearer to it than they are to each other. `inside 90 %`"
+                " is how many percent of the networks lie inside their 90 % interval."
             )
             chapters.insert(0, Chapter("Side by side", "", found, (), side_by_side(scores)))
         lead = "Every figure and table of the paper, as far as it can be made here."
@@ -300,7 +300,7 @@ def _highlights(scores: Sequence[Mapping[str, Json]]) -> list[tuple[str, str]]:
 def side_by_side(rows: Sequence[Mapping[str, Json]]) -> tables.Page:
     """What the paper reports, both methods and every baseline, for each family and device."""
     headers = ("family", "device", "joules", "reported", *(look.label for look in METHODS.values()),
-               "inside 90 % interval")  # fmt: skip
+               "inside 90 %")  # fmt: skip
     order = list(FAMILIES)
     cells = [
         (
