@@ -224,8 +224,8 @@ class Results:
                 " is what the paper says of its own devices, where it gives a number. FLOPs and"
                 " roofline are calibrated on the networks that the additive method learns from."
                 " `metered again` is by how much two meterings of a network differ; truth is their"
-                " mean, so an estimate may be nearer to it than they are to each other. `inside 90 %`"
-                " is how many percent of the networks lie inside their 90 % interval."
+                " mean, so an estimate may be nearer to it than they are to each other."
+                " `inside 90 %` is how many percent of the networks lie inside their interval."
             )
             chapters.insert(0, Chapter("Side by side", "", found, (), side_by_side(scores)))
         lead = "Every figure and table of the paper, as far as it can be made here."
