@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,12 @@ from hypothesis import HealthCheck, settings
 # Networks this small only wait for each other's threads, for minutes on a busy machine. For torch
 # that is imported later, and for worker processes.
 os.environ["OMP_NUM_THREADS"] = "1"
+
+# Under nohup, or in the background of a script, these are ignored, and so they would be by every
+# process that a test starts and then interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if sys.platform != "win32":
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 settings.register_profile(
     "ampere",
