@@ -127,11 +127,11 @@ def _draw(data: Json) -> Mapping[str, Figure]:
         heights = [fmean(each) if each else 0.0 for each in shares]
         axes.bar(at, heights, 0.34, color=LOOKS[guide]["color"], label=LABELS[guide])
         for x, each in zip(at, shares, strict=True):
-            text, top = (f"{fmean(each):.1f}", max(each)) if each else ("not\npossible", 0.0)
-            axes.plot([x] * len(each), each, ".", color=INK, markersize=3)
-            axes.annotate(text, (x, top), xytext=(0, 2.5), ha="center", fontsize=6,
+            text, top = (f"{fmean(each):.1f}", max(each)) if each else ("none", 0.0)
+            axes.plot([x] * len(each), each, ".", color=INK, markersize=3, zorder=5)
+            axes.annotate(text, (x, top), xytext=(0, 3), ha="center", fontsize=6,
                           textcoords="offset points", zorder=4,
-                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
+                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4})  # fmt: skip
     axes.axhline(100 * LIMIT, color=INK, linestyle=(0, (1, 1.5)), linewidth=1, label="budget")
     axes.set_xticks(places, [rows[0]["title"] for rows in benches])
     axes.set_xlim(-0.6, max(len(benches), 2) - 0.4)
@@ -141,6 +141,8 @@ def _draw(data: Json) -> Mapping[str, Figure]:
     largest = max(100 * LIMIT, *(max(_shares(data["cuts"], g), default=0.0) for g in GUIDES))
     axes.set_ylim(0, 1.12 * largest)
     text = f"5-layer CNNs cut to {BUDGET}; dots are single cuts."
+    if any(row["refused"] for row in data["cuts"]):
+        text += " None: even the smallest CNN takes more."
     drawn = {"fig13": drawing.finish(figure, data["cuts"], text, legend=3)}
     if data["study"]:
         drawn["fig13_training"] = study_figure(Study.from_json(data["study"]))
