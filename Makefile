@@ -41,8 +41,9 @@ format: setup  ## let ruff format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-benchmarks: setup  ## the figures in docs/results.md; takes six hours, leave the machine alone
-	$(BIN)/ampere reproduce -o build/paper
+benchmarks: setup  ## the figures in docs/results.md, with RECORDED=DIR; takes six hours, leave the machine alone
+	@test -d "$(RECORDED)" || (echo "say where published energies are: make benchmarks RECORDED=DIR"; exit 1)
+	$(BIN)/ampere reproduce -o build/paper --recorded $(RECORDED)
 	$(BIN)/python benchmarks/paper.py build/paper
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/fidelity.py
@@ -57,6 +58,7 @@ benchmarks: setup  ## the figures in docs/results.md; takes six hours, leave the
 	$(BIN)/python benchmarks/cutting.py
 	$(BIN)/python benchmarks/coupling.py
 	$(BIN)/python benchmarks/processes.py
+	$(BIN)/python benchmarks/recorded.py --data $(RECORDED)
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
 benchmark-reading:  ## read every architecture of timm; takes half an hour

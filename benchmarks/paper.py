@@ -16,6 +16,8 @@ from pathlib import Path
 
 from machine import DOCS, pack, write_section
 
+from ampere.experiments import EXPERIMENTS
+
 PAPER = DOCS.parent / "paper"
 COPIED = (
     "plan.json", "index.md", "recorded.md", "data/*.json", "tables/*.md", "figures/*.svg",
@@ -31,6 +33,9 @@ LINKS = {
 def main() -> None:
     """Copy, pack, and put the page between its markers."""
     run = Path(sys.argv[1])
+    missing = [name for name in EXPERIMENTS if not (run / "data" / f"{name}.json").exists()]
+    if missing:
+        sys.exit(f"{run} lacks {', '.join(missing)}: finish it with `ampere reproduce --recorded`")
     shutil.rmtree(PAPER, ignore_errors=True)
     for path in sorted(path for pattern in COPIED for path in run.glob(pattern)):
         target = PAPER / path.relative_to(run)

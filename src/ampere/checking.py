@@ -18,15 +18,7 @@ from ampere import tables
 from ampere.devices.device import Device
 from ampere.layers import Json, Layer
 from ampere.measurements import Measurement, succeeded
-from ampere.measuring import (
-    Effort,
-    Event,
-    Reference,
-    Watch,
-    measure,
-    take_reference,
-    unwatched,
-)
+from ampere.measuring import Effort, Event, Reference, Watch, measure, take_reference, unwatched
 from ampere.meters.meter import Provenance
 from ampere.workloads import Workload
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,7 +102,7 @@ def reproduce(
         plan = plan.on(_measured(folder, plan), plan.recorded)
     results = Results.claim(folder, plan)
     outcomes: dict[str, Outcome] = {}
-    known = [] if refit else [each.name for each in chosen if _is_known(each, plan, results)]
+    known = {each.name for each in chosen if not refit and results.known(each, plan) is not None}
     clock = _Clock(expected_s(plan, chosen, known, refit), watch)
     try:
         with Laboratory(folder, plan, clock.tell, refit) as lab:
@@ -139,11 +138,10 @@ def _run(experiment: Experiment, lab: Laboratory, results: Results) -> Outcome:
 def _data(experiment: Experiment, lab: Laboratory, results: Results) -> Json:
     """What is known, unless it is to be fitted anew; else what measuring tells."""
     known = results.known(experiment, lab.plan)
-    if lab.refit:
-        results.refuse_fewer(experiment, lab.plan)
     without = experiment.recorded and lab.plan.recorded is None  # what others have recorded
     if known is not None and (without or not lab.refit):
         return known
+    results.refuse_fewer(experiment, lab.plan)
     try:
         data = experiment.measure(lab)
     except NotCovered:
@@ -152,12 +150,6 @@ def _data(experiment: Experiment, lab: Laboratory, results: Results) -> Json:
         return known
     results.keep(experiment, lab.plan, data, lab.refit)
     return data
-
-
-def _is_known(experiment: Experiment, plan: Plan, results: Results) -> bool:
-    with suppress(DataError):  # it is told when its turn comes
-        return results.known(experiment, plan) is not None
-    return False
 
 
 def _measured(folder: Path, plan: Plan) -> list[str]:
@@ -216,7 +208,7 @@ def expected_s(
             continue
         for bench in plan.benches:
             sizes = plan.sizes[bench.name]
-            families = experiment.families if experiment.surveyed(bench) else ()
+            families = experiment.families if experiment.where(bench) else ()
             needed = {(bench.name, each) for each in families if each in sizes.families}
             networks = experiment.networks(sizes)
             networks += sum(sizes.surveyed(family) for _, family in needed - surveyed)

@@ -108,9 +108,6 @@ class Results:
         """The data of an earlier run of the same sizes, if there are any.
 
         Those of more devices serve as well, and those that have recorded energies besides.
-
-        Raises:
-            DataError: They are of other devices, and would be lost.
         """
         kept = self._kept(experiment.name)
         if not kept:
@@ -118,10 +115,7 @@ class Results:
         wanted, earlier = _plan_row(experiment, plan), kept["plan"]
         sizes = {name: earlier["sizes"].get(name) for name in wanted["sizes"]}
         enough = earlier["recorded"] or not wanted["recorded"]
-        if enough and sizes == wanted["sizes"]:
-            return kept["data"]
-        self.refuse_fewer(experiment, plan)
-        return None
+        return kept["data"] if enough and sizes == wanted["sizes"] else None
 
     def refuse_fewer(self, experiment: Experiment, plan: Plan) -> None:
         """Data of other devices are not to be replaced by those of this plan.

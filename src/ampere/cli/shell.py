@@ -119,9 +119,11 @@ def load_numerics() -> None:
 def _environment(**settings: str) -> Iterator[None]:
     had = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
-    yield
-    for name, value in had.items():
-        if value is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = value
+    try:
+        yield
+    finally:
+        for name, value in had.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

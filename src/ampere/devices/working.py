@@ -28,7 +28,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import lru_cache
 from typing import IO, Any, TypeVar
 
 from ampere import errors
@@ -427,17 +426,10 @@ def _features(workload: Workload) -> tuple[Features, ...]:
     return tuple(with_features(layer).features for layer in workload.layers)
 
 
-@lru_cache
-def _addresses(meter: str) -> tuple[str, ...]:
-    """Settings that say where a meter is found; to look at all meters takes a tenth of a second."""
-    driver = meter_classes().get(meter)
-    return tuple(driver.addresses) if driver else ()
-
-
 def _meter_text(meter: Mapping[str, Json]) -> str:
     """A meter for the fingerprint: where it is found may change from day to day."""
-    addresses = _addresses(meter["name"])
-    given = {k: v for k, v in meter["settings"].items() if k not in addresses}
+    driver = meter_classes().get(meter["name"])
+    given = {k: v for k, v in meter["settings"].items() if not driver or k not in driver.addresses}
     settings = ",".join(f"{key}={value:g}" if isinstance(value, float) else f"{key}={value}"
                         for key, value in sorted(given.items()))  # fmt: skip
     return f"{meter['name']}:{settings}" if settings else str(meter["name"])

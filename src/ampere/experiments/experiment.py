@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from ampere import tables
@@ -42,7 +43,7 @@ class Experiment:
         table: The numbers.
         sentence: What was found, and whether the claim holds here.
         families: Of which it needs surveys.
-        surveyed: On which benches it does.
+        where: On which benches it needs them.
         fitting_s: Seconds of further fits for each survey, roughly.
         networks: That it measures besides, on a bench of these sizes.
         figures: Names that figures may have; its own unless given.
@@ -62,7 +63,7 @@ class Experiment:
     figures: tuple[str, ...] = ()
     recorded: bool = False
     parts: Callable[[Json], tuple[Part, ...]] = _nothing
-    surveyed: Callable[[Bench], bool] = _everywhere
+    where: Callable[[Bench], bool] = _everywhere
     fitting_s: float = 0.0
 
     def __post_init__(self) -> None:
@@ -82,6 +83,22 @@ def holds(verdicts: Sequence[bool], noun: str = "device") -> str:
         return f"the claim {'holds' if count else 'does not hold'} on the one {noun} looked at"
     share = {0: f"none of {total}", total: f"all {total}"}.get(count, f"{count} of {total}")
     return f"the claim holds on {share} {noun}s"
+
+
+def mean_errors(rows: Sequence[Mapping[str, Json]]) -> str:
+    """`MAPE, mean over devices: FLOPs 26.9 %, ...`, of scores."""
+    flops, paper, additive = (
+        fmean(row["mape"][method] for row in rows) for method in ("flops", "paper", "additive")
+    )
+    return (
+        f"MAPE, mean over devices: FLOPs {flops:.1f} %, the paper's method {paper:.1f} %, additive"
+        f" {additive:.1f} %"
+    )
+
+
+def beats_flops(rows: Sequence[Mapping[str, Json]]) -> str:
+    """Whether the paper's method does."""
+    return holds([row["mape"]["paper"] < row["mape"]["flops"] for row in rows])
 
 
 def cell(value: float | None, form: str = ".1f") -> str:

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ampere import tables
 from ampere.experiments import drawing
-from ampere.experiments.experiment import Experiment, cell, holds, span
+from ampere.experiments.experiment import (
+    Experiment,
+    beats_flops,
+    cell,
+    holds,
+    mean_errors,
+    span,
+)
 from ampere.experiments.laboratory import Laboratory
 from ampere.experiments.surveys import surveys
 from ampere.layers import Json
@@ -21,7 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = ("flops", "neuralpower", "paper", "additive")
-CLAIMED = ("flops", "paper", "additive")
 GROWS = 0.3  # rank correlation of error and depth from which on it is said to grow
 
 
@@ -119,14 +124,11 @@ def _table(data: Json) -> tables.Page:
 
 
 def _sentence(data: Json) -> str:
-    mean = {method: fmean(row["mape"][method] for row in data) for method in CLAIMED}
     ranks = [row["rank_correlation"]["paper"] for row in data]
     own = [row["rank_correlation"]["additive"] for row in data]
-    better = [row["mape"]["paper"] < row["mape"]["flops"] for row in data]
     return (
-        f"MAPE, mean over devices: FLOPs {mean['flops']:.1f} %, the paper's method"
-        f" {mean['paper']:.1f} %, additive {mean['additive']:.1f} %; that it beats FLOPs:"
-        f" {holds(better)}. Error and depth have a rank correlation of {span(ranks, '', '+.2f')}"
+        f"{mean_errors(data)}; that it beats FLOPs: {beats_flops(data)}."
+        f" Error and depth have a rank correlation of {span(ranks, '', '+.2f')}"
         f" by the paper's method ({span(own, '', '+.2f')} additive); that error does not grow with"
         f" depth (under {GROWS:+g}): {holds([value < GROWS for value in ranks])}."
     )

@@ -153,5 +153,5 @@ FIG6 = Experiment(
     _sentence,
     ("cnn5",),
     recorded=True,
-    surveyed=lambda bench: bench.simulated,
+    where=lambda bench: bench.simulated,
 )

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ampere import tables
 from ampere.experiments import drawing
-from ampere.experiments.experiment import Experiment, cell, holds, span
+from ampere.experiments.experiment import (
+    Experiment,
+    beats_flops,
+    cell,
+    holds,
+    mean_errors,
+    span,
+)
 from ampere.experiments.laboratory import Laboratory
 from ampere.experiments.surveys import surveys
 from ampere.figures import INK
@@ -87,14 +93,11 @@ def _table(data: Json) -> tables.Page:
 
 
 def _sentence(data: Json) -> str:
-    mean = {method: fmean(row["mape"][method] for row in data) for method in SHOWN}
     small, large = ([row["bias_by_size"]["flops"][i] or 0.0 for row in data] for i in (0, 2))
     as_said = [s > 0 > b for s, b in zip(small, large, strict=True)]
-    better = [row["mape"]["paper"] < row["mape"]["flops"] for row in data]
     return (
-        f"MAPE, mean over devices: FLOPs {mean['flops']:.1f} %, the paper's method"
-        f" {mean['paper']:.1f} %, additive {mean['additive']:.1f} %; that the method beats FLOPs:"
-        f" {holds(better)}. FLOPs are off by {span(small, form='+.0f')} for the smallest third and"
+        f"{mean_errors(data)}; that the method beats FLOPs: {beats_flops(data)}."
+        f" FLOPs are off by {span(small, form='+.0f')} for the smallest third and"
         f" {span(large, form='+.0f')} for the largest; that they overestimate small and"
         f" underestimate large ones: {holds(as_said)}."
     )

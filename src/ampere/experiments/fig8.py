@@ -10,7 +10,14 @@ import numpy as np
 
 from ampere import tables
 from ampere.experiments import drawing
-from ampere.experiments.experiment import Experiment, cell, holds, span
+from ampere.experiments.experiment import (
+    Experiment,
+    beats_flops,
+    cell,
+    holds,
+    mean_errors,
+    span,
+)
 from ampere.experiments.laboratory import Laboratory
 from ampere.experiments.plans import FOUR
 from ampere.experiments.surveys import surveys
@@ -125,13 +132,8 @@ def _draw_transformer(data: Json) -> Mapping[str, Figure]:
 
 
 def _sentence_transformer(data: Json) -> str:
-    mean = means(data)
-    better = [row["mape"]["paper"] < row["mape"]["flops"] for row in data]
-    return (
-        f"MAPE, mean over devices: FLOPs {mean['flops']:.1f} %, the paper's method"
-        f" {mean['paper']:.1f} %, additive {mean['additive']:.1f} %, NeuralPower"
-        f" {cell(mean.get('neuralpower'))} %; {holds(better)}."
-    )
+    neuralpower = cell(means(data).get("neuralpower"))
+    return f"{mean_errors(data)}, NeuralPower {neuralpower} %; {beats_flops(data)}."
 
 
 FIG9 = Experiment(

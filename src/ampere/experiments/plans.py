@@ -3,10 +3,10 @@
     seconds on two slow cores, roughly             full plan          quick plan
     a network on this machine                      1.5                0.25
     a network on a simulated device                0.03               0.02
-    this machine, 1 thread                         45 min             90 s
-    its two other settings                         17 min each        30 s each
-    a simulated device                             1 to 2 min         5 to 15 s
-    fits, figures and pages                        8 min              50 s
+    this machine, 1 thread                         42 min             90 s
+    its two other settings                         11 min each        30 s each
+    a simulated device                             1 min              5 to 15 s
+    fits, figures and pages                        3 min              50 s
 
 `Sizes.seconds` is the same in numbers: it feeds the time that is left.
 """

@@ -71,9 +71,9 @@ class MeterStatus:
 def meter_classes() -> dict[str, type[Meter]]:
     """Every registered meter that can be imported, by name."""
     classes = {}
-    for name in _registered():
+    for name, entry in _registered().items():
         try:
-            classes[name] = _load(name)
+            classes[name] = _load(entry)
         except MeterError:
             continue  # describe_meters shows it, opening it says why
     return classes
@@ -85,7 +85,7 @@ def describe_meters(accelerator: str = "cpu") -> list[MeterStatus]:
         default = _best(accelerator)
     except MeterError:
         default = ""
-    return [_describe(name, default=name == default) for name in _registered()]
+    return [_describe(entry, default=entry.name == default) for entry in _registered().values()]
 
 
 def choose_meter(name: str = AUTO, accelerator: str = "cpu") -> str:
@@ -105,7 +105,7 @@ def open_meter(name: str = AUTO, /, **settings: float | str) -> Meter:
         MeterError: If there is no such meter or setting, or the meter cannot be used here.
     """
     name = choose_meter(name)
-    driver: Any = _load(name)  # settings differ from driver to driver
+    driver: Any = _load(_find(name))  # settings differ from driver to driver
     signature = inspect.signature(driver)
     try:
         signature.bind(**settings)
@@ -139,7 +139,7 @@ def _typed(name: str, key: str, value: str) -> float | str:
     """A setting as a number, unless the driver takes it as a text first: serials have digits."""
     wanted = ""
     with contextlib.suppress(MeterError):
-        parameter = inspect.signature(_load(name)).parameters.get(key)
+        parameter = inspect.signature(_load(_find(name))).parameters.get(key)
         wanted = str(parameter.annotation) if parameter else ""
     try:
         return value if wanted.startswith("str") else float(value)
@@ -167,13 +167,12 @@ def _find(name: str) -> EntryPoint:
         raise MeterError(f"there is no meter named {name!r}; {_known()}") from None
 
 
-def _load(name: str) -> type[Meter]:
-    entry = _find(name)
+def _load(entry: EntryPoint) -> type[Meter]:
     try:
         driver = entry.load()
     except Exception as error:  # another package's import may fail in any way
         raise MeterError(
-            f"meter {name} cannot be imported from {entry.value} ({error!r}); "
+            f"meter {entry.name} cannot be imported from {entry.value} ({error!r}); "
             "repair or remove the package that registers it"
         ) from error
     if not (isinstance(driver, type) and issubclass(driver, Meter)):
@@ -191,9 +190,10 @@ def _obstacle(driver: type[Meter]) -> str | None:
         return f"looking for it failed ({error!r}); repair the package that registers it"
 
 
-def _describe(name: str, *, default: bool) -> MeterStatus:
+def _describe(entry: EntryPoint, *, default: bool) -> MeterStatus:
+    name = entry.name
     try:
-        driver = _load(name)
+        driver = _load(entry)
     except MeterError as error:
         return MeterStatus(name, None, "", False, str(error), default)
     obstacle = _obstacle(driver)
@@ -204,19 +204,17 @@ def _best(accelerator: str) -> str:
     """What `auto` takes: the first rung of hardware that can be used, else the model."""
     own = {name: rung for rung, name in enumerate(_OWN)}
     usable = []
-    for name in _registered():
+    for name, entry in _registered().items():
         try:
-            driver = _load(name)
+            driver = _load(entry)
         except MeterError:
             continue
         hardware = driver.provenance in (Provenance.COUNTER, Provenance.SENSOR)
         fits = accelerator in driver.accelerators and not driver.outside
         if hardware and fits and _obstacle(driver) is None:
-            sensor = (
-                driver.provenance is Provenance.SENSOR
-            )  # of other packages, counters come first
+            sensor = driver.provenance is Provenance.SENSOR  # others' counters come first
             usable.append((own.get(name, len(own)), sensor, name))
-    if not usable and accelerator not in _load("cpu").accelerators:
+    if not usable and accelerator not in _load(_find("cpu")).accelerators:
         raise MeterError(
             f"no meter here holds the joules of {accelerator}: `ampere meters --accelerator"
             f" {accelerator}` says what the others need"
