@@ -13,9 +13,9 @@ help:  ## list the targets
 setup: $(STAMP)  ## create .venv and install ampere into it
 
 # constraints.txt bounds torch: without it pip takes several gigabytes of CUDA packages.
-$(STAMP): pyproject.toml constraints.txt src/ampere/__init__.py
+$(STAMP): pyproject.toml paper/pyproject.toml constraints.txt src/ampere/__init__.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,prune,figures,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,prune,figures,dev]' --editable paper
 	@touch $(STAMP)
 
 # Only tests need them: an sshd of their own for devices that are reached by ssh, a browser for reports.
@@ -31,7 +31,7 @@ lint: setup  ## ruff, mypy, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/vermin --quiet --no-tips --target=3.8- --violations $$($(BIN)/python -m ampere.devices.shipping)
+	$(BIN)/vermin --quiet --no-tips --target=3.8- --violations $$($(BIN)/python -m ampere.devices.worker_archive)
 
 test: lint  ## lint, types, import contracts, tests; as root it installs openssh-server and chromium if they are not there
 	@($(SYSTEM)) || test "$$(id -u)" != 0 || $(MAKE) setup-system

@@ -31,23 +31,23 @@ from machine import RESULTS, machine_line, pack, write_section
 
 import ampere
 from ampere import zoo
-from ampere.adding import fit_additive, fit_roofline
-from ampere.baselines import fit_flops, fit_flops_affine
-from ampere.devices.device import Device
-from ampere.estimating import estimate
-from ampere.families import Network, members, read_network
-from ampere.fitting import Fit
-from ampere.frameworks.torch import plan_variants, read
-from ampere.isolating import Isolator
-from ampere.journal import Journal, read_journal
-from ampere.measurements import Measurement
-from ampere.measuring import measure
-from ampere.probing import make_prober
-from ampere.profiles import Training
-from ampere.profiling import open_journal, reference_of, run_profiler
-from ampere.strategies import Strategy
-from ampere.subtracting import fit_paper
-from ampere.workloads import ModelSpec
+from ampere.acquisition.families import Network, members, read_network
+from ampere.acquisition.isolator import Isolator
+from ampere.acquisition.loop import open_journal, reference_of, run_profiler
+from ampere.acquisition.measure import measure
+from ampere.acquisition.prober import make_prober
+from ampere.acquisition.strategy import Strategy
+from ampere.core.workloads import ModelSpec
+from ampere.devices.base import Device
+from ampere.estimators.additive import fit_additive, fit_roofline
+from ampere.estimators.base import Fit
+from ampere.estimators.flops import fit_flops, fit_flops_affine
+from ampere.estimators.paper import fit_paper
+from ampere.profiles.estimate import estimate
+from ampere.profiles.profile import Training
+from ampere.pytorch.reader import plan_variants, read
+from ampere.records.journal import Journal, read_journal
+from ampere.records.measurement import Measurement
 
 SEEDS = (0, 1, 2)
 TEST_SEED = 1000

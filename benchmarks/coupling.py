@@ -23,15 +23,15 @@ import torch_pruning
 from machine import RESULTS, write_section
 from torch import nn
 
+from ampere.core.choices import choices, resize
+from ampere.core.inputs import Inputs, parse_inputs
+from ampere.core.layers import Layer
 from ampere.errors import AmpereError
-from ampere.frameworks.torch.kinds import Setting
-from ampere.frameworks.torch.losses import returned_tensors
-from ampere.frameworks.torch.reading import read_model
-from ampere.frameworks.torch.slimming import Slimmer
-from ampere.frameworks.torch.tracing import synthetic_inputs
-from ampere.inputs import Inputs, parse_inputs
-from ampere.layers import Layer
-from ampere.resizing import choices, resize
+from ampere.pytorch.graph.kinds import Setting
+from ampere.pytorch.graph.reader import read_model
+from ampere.pytorch.graph.trace import synthetic_inputs
+from ampere.pytorch.pruning.slimmer import Slimmer
+from ampere.pytorch.runtime.losses import returned_tensors
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from reference_models import REFERENCES  # type: ignore[import-not-found]

@@ -22,9 +22,9 @@ from machine import RESULTS, machine_line, write_section
 from speed import median_s
 
 import ampere
-from ampere.frameworks.torch import make_slimmer
-from ampere.pruning import make_space
-from ampere.searching import SEARCHES, Random
+from ampere.pruning.prune import make_space
+from ampere.pruning.search import SEARCHES, Random
+from ampere.pytorch.reader import make_slimmer
 
 OWN = Path(__file__).parent / "models.py"
 SUBJECTS = {

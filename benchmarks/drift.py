@@ -27,10 +27,10 @@ from dataclasses import dataclass, field
 from machine import RESULTS, machine_line, write_section
 
 import ampere
-from ampere.devices.device import Burst, Device, Loaded
-from ampere.frameworks.torch import read
-from ampere.measuring import Effort, Reference, measure, take_reference
-from ampere.workloads import ModelSpec, Workload
+from ampere.acquisition.measure import Effort, Reference, measure, take_reference
+from ampere.core.workloads import ModelSpec, Workload
+from ampere.devices.base import Burst, Device, Loaded
+from ampere.pytorch.reader import read
 
 MODELS = (
     "zoo:lenet5",

@@ -38,13 +38,13 @@ import torch
 from machine import RESULTS, machine_line, write_section
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ampere.frameworks.torch import build, read_layers
-from ampere.frameworks.torch.building import works_in_place
-from ampere.frameworks.torch.tracing import synthetic_inputs
-from ampere.frameworks.torch.training import Trainer, apply_settings
-from ampere.inputs import parse_inputs
-from ampere.layers import structure_of
-from ampere.workloads import Settings
+from ampere.core.inputs import parse_inputs
+from ampere.core.layers import structure_of
+from ampere.core.workloads import Settings
+from ampere.pytorch.graph.reader import read_layers
+from ampere.pytorch.graph.trace import synthetic_inputs
+from ampere.pytorch.runtime.builder import build, works_in_place
+from ampere.pytorch.runtime.trainer import Trainer, apply_settings
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 REFERENCES: dict[str, Any] = importlib.import_module("reference_models").REFERENCES

@@ -7,8 +7,8 @@ import sys
 from datetime import datetime, timezone
 from pathlib import Path
 
-from ampere.devices.fingerprint import local_fingerprint
-from ampere.measuring import Event
+from ampere.acquisition.measure import Event
+from ampere.core.fingerprint import local_fingerprint
 
 DOCS = Path(__file__).parent.parent / "docs" / "results.md"
 RESULTS = Path(__file__).parent / "results"

@@ -34,15 +34,15 @@ from typing import Any
 from machine import RESULTS, machine_line, pack, show, write_section
 
 import ampere
-from ampere.adding import fit_roofline
-from ampere.baselines import fit_flops, fit_flops_affine
-from ampere.devices.device import Device
-from ampere.evaluating import Evaluation, compare
-from ampere.families import Network
-from ampere.fitting import usable
-from ampere.measuring import measure
-from ampere.profiling import open_journal, reference_of
-from ampere.workloads import ModelSpec, Workload
+from ampere.acquisition.families import Network
+from ampere.acquisition.loop import open_journal, reference_of
+from ampere.acquisition.measure import measure
+from ampere.core.workloads import ModelSpec, Workload
+from ampere.devices.base import Device
+from ampere.estimators.additive import fit_roofline
+from ampere.estimators.base import usable
+from ampere.estimators.flops import fit_flops, fit_flops_affine
+from ampere.evaluation.evaluate import Evaluation, compare
 
 MODELS = os.path.relpath(Path(__file__).with_name("models.py"))
 METHODS = ("additive", "paper", "roofline", "flops", "flops_affine", "extrapolation", "repeat")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from machine import DOCS, pack, write_section
 
-from ampere.experiments import EXPERIMENTS
+from ampere_paper.experiments import EXPERIMENTS
 
 PAPER = DOCS.parent / "paper"
 COPIED = (

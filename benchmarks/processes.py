@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from machine import RESULTS, machine_line, write_section
 
 import ampere
-from ampere.frameworks.torch import read
-from ampere.measuring import measure, take_reference
-from ampere.workloads import Workload
+from ampere.acquisition.measure import measure, take_reference
+from ampere.core.workloads import Workload
+from ampere.pytorch.reader import read
 
 MODELS = (
     "zoo:lenet5",
@@ -37,7 +37,10 @@ class Plain(ampere.LocalDevice):
     """A device whose worker leaves freed memory to the system."""
 
     def _command(self) -> Sequence[str]:
-        leave = "import ampere.worker as w; w.keep_memory = lambda: 'as the system does'; w.main()"
+        leave = (
+            "import ampere.devices.worker as w;"
+            "w.keep_memory = lambda: 'as the system does'; w.main()"
+        )
         return [sys.executable, "-u", "-c", leave]
 
 

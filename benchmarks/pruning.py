@@ -25,16 +25,16 @@ import torch
 from machine import RESULTS, machine_line, write_section
 
 import ampere
-from ampere.devices.device import Device
+from ampere.acquisition.loop import reference_of
+from ampere.acquisition.measure import measure
+from ampere.core.choices import smallest
+from ampere.core.workloads import Workload
+from ampere.devices.base import Device
 from ampere.errors import DataError
-from ampere.frameworks.torch import load_model
-from ampere.frameworks.torch.tuning import judge, load_data, tune
-from ampere.measuring import measure
-from ampere.profiling import reference_of
-from ampere.pruning import VERIFYING
-from ampere.prunings import Pruning
-from ampere.resizing import smallest
-from ampere.workloads import Workload
+from ampere.pruning.prune import VERIFYING
+from ampere.pruning.result import Pruning
+from ampere.pytorch.pruning.tuner import judge, load_data, tune
+from ampere.pytorch.runtime.loader import load_model
 
 LSTM = f"{Path(__file__).parent / 'models.py'}:row_lstm"
 BUDGETS = (25, 50, 75)

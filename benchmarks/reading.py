@@ -70,7 +70,7 @@ def examine(name: str, timm: Any, tell: Tell) -> None:
     """Tell what comes out stage by stage: who is stopped halfway has told the stages before."""
     import torch
 
-    from ampere.frameworks.torch import read
+    from ampere.pytorch.reader import read
 
     tell({"stage": "build"})
     with torch.device("meta"):
@@ -230,7 +230,7 @@ def warm_up() -> None:
     import torch
     from torch import nn
 
-    from ampere.frameworks.torch import read
+    from ampere.pytorch.reader import read
 
     torch.set_num_threads(1)  # threads do not survive a fork
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2))

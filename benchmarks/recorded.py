@@ -2,7 +2,7 @@
 
     python benchmarks/recorded.py --data DIR     # half a minute; the table goes to docs/results.md
 
-What the data sets are, and what is asked of them, stands in `ampere.recordings`.
+What the data sets are, and what is asked of them, stands in `ampere_paper.published`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from machine import RESULTS, machine_line, write_section
 
 from ampere.errors import DataError
-from ampere.recordings import (
+from ampere_paper.published import (
     LONG,
     METHODS,
     SOURCES,

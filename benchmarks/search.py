@@ -26,9 +26,9 @@ from machine import RESULTS, machine_line, write_section
 from speed import median_s
 
 import ampere
-from ampere.adding import fit_additive
-from ampere.measurements import Measurement
-from ampere.tabulating import FamilyTables
+from ampere.estimators.additive import fit_additive
+from ampere.profiles.family_tables import FamilyTables
+from ampere.records.measurement import Measurement
 
 PROFILE = RESULTS / "additive_cnn5_seed0.ampere.gz"
 SIZES = (20, 50, 100, 200, 500, 1000, 2000)

@@ -23,15 +23,15 @@ from statistics import fmean
 from machine import RESULTS, machine_line, write_section
 
 import ampere
-from ampere.baselines import fit_flops
+from ampere.acquisition.families import members
+from ampere.acquisition.loop import reference_of
+from ampere.acquisition.measure import measure
+from ampere.core.workloads import ModelSpec
 from ampere.devices.physics import simulated_devices
 from ampere.devices.simulated import SimulatedDevice
-from ampere.estimating import estimate
-from ampere.families import members
-from ampere.journal import read_journal
-from ampere.measuring import measure
-from ampere.profiling import reference_of
-from ampere.workloads import ModelSpec
+from ampere.estimators.flops import fit_flops
+from ampere.profiles.estimate import estimate
+from ampere.records.journal import read_journal
 
 FAMILIES = ("lenet5", "cnn5", "har", "lstm")
 TEST_SEED = 1000

@@ -20,15 +20,15 @@ import numpy as np
 from machine import RESULTS, machine_line, write_section
 
 import ampere
-from ampere.adding import AdditiveFit, fit_additive, inflation
-from ampere.devices.fingerprint import refuse_to_mix
-from ampere.encoding import depth_context, distinct
-from ampere.frameworks.torch import read
-from ampere.journal import read_journal
-from ampere.layers import Layer
-from ampere.measuring import measure
-from ampere.profiling import reference_of
-from ampere.workloads import ModelSpec, Workload
+from ampere.acquisition.loop import reference_of
+from ampere.acquisition.measure import measure
+from ampere.core.fingerprint import refuse_to_mix
+from ampere.core.layers import Layer
+from ampere.core.workloads import ModelSpec, Workload
+from ampere.estimators.additive import AdditiveFit, fit_additive, inflation
+from ampere.estimators.encoding import depth_context, distinct
+from ampere.pytorch.reader import read
+from ampere.records.journal import read_journal
 
 PAIRS = {
     "transformer": [

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from machine import machine_line, write_section
 
 from ampere import zoo
-from ampere.estimating import estimate
-from ampere.layers import Layer
-from ampere.measurements import Measurement
-from ampere.subtracting import fit_paper
+from ampere.core.layers import Layer
+from ampere.estimators.paper import fit_paper
+from ampere.profiles.estimate import estimate
+from ampere.records.measurement import Measurement
 
 
 def median_s(action: Callable[[], object], repeats: int = 7) -> float:
@@ -52,9 +52,9 @@ def start_up() -> list[str]:
 
 def synthetic_rows(layers: tuple[Layer, ...]) -> list[Measurement]:
     """Measurements with a known cost: what they say does not matter here, how many does."""
-    from ampere.frameworks.torch import plan_variants
-    from ampere.isolating import Isolator
-    from ampere.strategies import Strategy
+    from ampere.acquisition.isolator import Isolator
+    from ampere.acquisition.strategy import Strategy
+    from ampere.pytorch.reader import plan_variants
 
     profiler = Isolator(plan_variants(layers), Strategy(max_points=14, tolerance=1e-9))
     rows: list[Measurement] = []
@@ -69,7 +69,7 @@ def synthetic_rows(layers: tuple[Layer, ...]) -> list[Measurement]:
 
 def main() -> None:
     lines = ["| what | time | |", "|---|---|---|", *start_up()]
-    from ampere.frameworks.torch import read
+    from ampere.pytorch.reader import read
 
     for name in zoo.names():
         read(f"zoo:{name}")  # caches of torch itself

@@ -11,14 +11,14 @@ import random
 import sys
 
 import ampere
-from ampere.baselines import fit_flops
+from ampere.acquisition.families import members
+from ampere.acquisition.loop import reference_of
+from ampere.acquisition.measure import measure
 from ampere.cli.progress import progress
-from ampere.estimating import estimate
-from ampere.families import members
-from ampere.measuring import measure
-from ampere.profiling import reference_of
-from ampere.tables import joules, origin, percent, table
-from ampere.workloads import ModelSpec
+from ampere.core.tables import joules, origin, percent, table
+from ampere.core.workloads import ModelSpec
+from ampere.estimators.flops import fit_flops
+from ampere.profiles.estimate import estimate
 
 PATH = "lenet5.ampere"
 MODEL = "zoo:lenet5"

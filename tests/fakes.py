@@ -7,11 +7,8 @@ import math
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from ampere.devices.device import Burst, Loaded
-from ampere.devices.fingerprint import Fingerprint
-from ampere.errors import MeasurementFailed
-from ampere.fitting import Cost
-from ampere.layers import (
+from ampere.core.fingerprint import Fingerprint
+from ampere.core.layers import (
     Call,
     Features,
     Json,
@@ -23,10 +20,13 @@ from ampere.layers import (
     Structure,
     Widths,
 )
-from ampere.measurements import Measurement
-from ampere.meters.meter import Provenance, Resolution
-from ampere.variants import Isolation, Plan
-from ampere.workloads import Workload
+from ampere.core.variants import Isolation, Plan
+from ampere.core.workloads import Workload
+from ampere.devices.base import Burst, Loaded
+from ampere.errors import MeasurementFailed
+from ampere.estimators.base import Cost
+from ampere.meters.base import Provenance, Resolution
+from ampere.records.measurement import Measurement
 
 REFERENCE_COST = Cost(4e-3, 0.0, 1e-3, 0.0)
 BASE_J = {Role.FIRST: 2e-3, Role.HIDDEN: 3e-3, Role.LAST: 1e-3}

@@ -7,12 +7,12 @@ import random
 from dataclasses import replace
 from typing import Any
 
-from ampere.devices.fingerprint import Fingerprint
-from ampere.journal import Header
-from ampere.layers import Layer, LayerKind
-from ampere.measurements import Measurement
-from ampere.meters.meter import Provenance
-from ampere.profiles import Profile
+from ampere.core.fingerprint import Fingerprint
+from ampere.core.layers import Layer, LayerKind
+from ampere.meters.base import Provenance
+from ampere.profiles.profile import Profile
+from ampere.records.journal import Header
+from ampere.records.measurement import Measurement
 from fakes import HIDDEN, LAST, exact, plain_layer, plain_model
 
 SHARES = {"forward": 0.3, "backward": 0.5, "update": 0.2}

@@ -17,72 +17,70 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.6.0"
 
 if TYPE_CHECKING:
-    from ampere.api import after_steps, align, calibrate, check, evaluate, measure, profile
-    from ampere.asking import ask, tell
-    from ampere.checking import Check
-    from ampere.devices.device import Device
+    from ampere._api import after_steps, align, calibrate, check, evaluate, measure, profile
+    from ampere.acquisition.exchange import ask, tell
+    from ampere.acquisition.loop import Profiler
+    from ampere.acquisition.measure import Effort
+    from ampere.acquisition.strategy import Strategy
+    from ampere.core.inputs import Inputs, InputSpec
+    from ampere.core.layers import Features, Layer, LayerKind, Role, Widths
+    from ampere.core.workloads import Settings
+    from ampere.devices.base import Device
     from ampere.devices.local import LocalDevice
+    from ampere.devices.registry import open_device
     from ampere.errors import AmpereError
-    from ampere.estimating import Estimate
-    from ampere.evaluating import Evaluation
-    from ampere.frameworks.torch import read as read_layers
-    from ampere.inputs import Inputs, InputSpec
-    from ampere.layers import Features, Layer, LayerKind, Role, Widths
-    from ampere.measurements import Measurement, read_rows
-    from ampere.measuring import Effort
-    from ampere.meters.meter import Meter, Provenance, Reading
-    from ampere.opening import open_device
-    from ampere.profiles import Profile, fit
-    from ampere.profiling import Profiler
-    from ampere.pruning import prune
-    from ampere.prunings import Pruning
-    from ampere.reporting import report
-    from ampere.reports.pages import Report
-    from ampere.reproducing import reproduce
-    from ampere.strategies import Strategy
-    from ampere.workloads import Settings
+    from ampere.evaluation.check import Check
+    from ampere.evaluation.evaluate import Evaluation
+    from ampere.meters.base import Meter, Provenance, Reading
+    from ampere.profiles.estimate import Estimate
+    from ampere.profiles.profile import Profile, fit
+    from ampere.pruning.prune import prune
+    from ampere.pruning.result import Pruning
+    from ampere.pytorch.reader import read as read_layers
+    from ampere.records.measurement import Measurement, read_rows
+    from ampere.reports.html import Report
+    from ampere.reports.profile_page import report
 
 _HOMES = {
     "AmpereError": "ampere.errors",
-    "Check": "ampere.checking",
-    "Device": "ampere.devices.device",
-    "Effort": "ampere.measuring",
-    "Estimate": "ampere.estimating",
-    "Evaluation": "ampere.evaluating",
-    "Features": "ampere.layers",
-    "InputSpec": "ampere.inputs",
-    "Inputs": "ampere.inputs",
-    "Layer": "ampere.layers",
-    "LayerKind": "ampere.layers",
+    "Check": "ampere.evaluation.check",
+    "Device": "ampere.devices.base",
+    "Effort": "ampere.acquisition.measure",
+    "Estimate": "ampere.profiles.estimate",
+    "Evaluation": "ampere.evaluation.evaluate",
+    "Features": "ampere.core.layers",
+    "InputSpec": "ampere.core.inputs",
+    "Inputs": "ampere.core.inputs",
+    "Layer": "ampere.core.layers",
+    "LayerKind": "ampere.core.layers",
     "LocalDevice": "ampere.devices.local",
-    "Measurement": "ampere.measurements",
-    "Meter": "ampere.meters.meter",
-    "Profile": "ampere.profiles",
-    "Profiler": "ampere.profiling",
-    "Provenance": "ampere.meters.meter",
-    "Pruning": "ampere.prunings",
-    "Reading": "ampere.meters.meter",
-    "Report": "ampere.reports.pages",
-    "Role": "ampere.layers",
-    "Settings": "ampere.workloads",
-    "Strategy": "ampere.strategies",
-    "Widths": "ampere.layers",
-    "after_steps": "ampere.api",
-    "align": "ampere.api",
-    "ask": "ampere.asking",
-    "calibrate": "ampere.api",
-    "check": "ampere.api",
-    "evaluate": "ampere.api",
-    "fit": "ampere.profiles",
-    "measure": "ampere.api",
-    "open_device": "ampere.opening",
-    "profile": "ampere.api",
-    "prune": "ampere.pruning",
-    "read_layers": "ampere.frameworks.torch:read",
-    "read_rows": "ampere.measurements",
-    "report": "ampere.reporting",
-    "reproduce": "ampere.reproducing",
-    "tell": "ampere.asking",
+    "Measurement": "ampere.records.measurement",
+    "Meter": "ampere.meters.base",
+    "Profile": "ampere.profiles.profile",
+    "Profiler": "ampere.acquisition.loop",
+    "Provenance": "ampere.meters.base",
+    "Pruning": "ampere.pruning.result",
+    "Reading": "ampere.meters.base",
+    "Report": "ampere.reports.html",
+    "Role": "ampere.core.layers",
+    "Settings": "ampere.core.workloads",
+    "Strategy": "ampere.acquisition.strategy",
+    "Widths": "ampere.core.layers",
+    "after_steps": "ampere._api",
+    "align": "ampere._api",
+    "ask": "ampere.acquisition.exchange",
+    "calibrate": "ampere._api",
+    "check": "ampere._api",
+    "evaluate": "ampere._api",
+    "fit": "ampere.profiles.profile",
+    "measure": "ampere._api",
+    "open_device": "ampere.devices.registry",
+    "profile": "ampere._api",
+    "prune": "ampere.pruning.prune",
+    "read_layers": "ampere.pytorch.reader:read",
+    "read_rows": "ampere.records.measurement",
+    "report": "ampere.reports.profile_page",
+    "tell": "ampere.acquisition.exchange",
 }
 
 __all__ = [
@@ -124,7 +122,6 @@ __all__ = [
     "read_layers",
     "read_rows",
     "report",
-    "reproduce",
     "tell",
 ]
 
@@ -139,7 +136,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name == "torch":
             raise ModuleNotFoundError(
-                f"ampere.{name} needs PyTorch: pip install 'ampere[torch]'", name="torch"
+                f"ampere.{name} needs PyTorch: pip install 'ampere-energy[torch]'", name="torch"
             ) from None
         raise
     globals()[name] = value

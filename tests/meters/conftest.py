@@ -18,7 +18,7 @@ def powercap(tmp_path: Path) -> Powercap:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock for batteries, that a test moves on."""
     clock = Clock()
-    monkeypatch.setattr("ampere.meters.discharging.time", clock)
+    monkeypatch.setattr("ampere.meters.discharge.time", clock)
     return clock
 
 

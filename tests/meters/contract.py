@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ampere.errors import MeterError
-from ampere.meters import Meter, Provenance, Reading, energy_between
+from ampere.meters.base import Meter, Provenance, Reading, energy_between
 
 
 class MeterContract:

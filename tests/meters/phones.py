@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ampere.meters import Meter
+from ampere.meters.base import Meter
 
 M = TypeVar("M", bound=Meter)
 

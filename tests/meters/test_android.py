@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters import Provenance, Resolution, energy_between
-from ampere.meters.android import SCRIPT, AndroidMeter
-from ampere.meters.discharging import PluggedIn
+from ampere.meters.base import Provenance, Resolution, energy_between
+from ampere.meters.discharge import PluggedIn
+from ampere.meters.drivers.android import SCRIPT, AndroidMeter
 
 from .contract import MeterContract
 from .phones import Clock, Phone, opening
@@ -306,7 +306,7 @@ def test_any_answer_is_joules_or_an_error(first: str, then: str, error: str, sou
     def answer(command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 0, next(texts), error)
 
-    with patch("ampere.meters.android.run_tool", answer):
+    with patch("ampere.meters.drivers.android.run_tool", answer):
         meter = None
         try:
             meter = AndroidMeter(source=source, period_s=QUIET_S)

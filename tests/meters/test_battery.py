@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters import Provenance, Resolution, energy_between
-from ampere.meters.battery import BatteryMeter
-from ampere.meters.discharging import Fineness, PluggedIn, run_tool
+from ampere.meters.base import Provenance, Resolution, energy_between
+from ampere.meters.discharge import Fineness, PluggedIn, run_tool
+from ampere.meters.drivers.battery import BatteryMeter
 
 from .contract import MeterContract
 from .phones import Clock, PowerSupply, opening

@@ -20,9 +20,12 @@ from typer.testing import CliRunner, Result
 
 import ampere
 from ampere.cli.app import app
+from ampere.core.workloads import IDLE, Settings
 from ampere.devices.local import LocalDevice
+from ampere.devices.worker import Worker
 from ampere.errors import AmpereError, DataError, MeterError, MeterFault
-from ampere.meters import Meter, Provenance, Reading, Resolution, calibration
+from ampere.meters import calibration
+from ampere.meters.base import Meter, Provenance, Reading, Resolution
 from ampere.meters.calibration import (
     Calibration,
     Load,
@@ -32,8 +35,6 @@ from ampere.meters.calibration import (
     store,
     stored,
 )
-from ampere.worker import Worker
-from ampere.workloads import IDLE, Settings
 
 WHEN = "2026-01-31T12:00:00+00:00"
 FITTED = Calibration(1.5, 3.25, 0.02, "the meter rapl", WHEN)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ampere.meters import Provenance, Reading
-from ampere.meters.cpu import CpuMeter
-from ampere.meters.fake import FakeMeter
-from ampere.meters.rapl import RaplMeter
-from ampere.meters.replay import ReplayMeter
+from ampere.meters.base import Provenance, Reading
+from ampere.meters.drivers.cpu import CpuMeter
+from ampere.meters.drivers.fake import FakeMeter
+from ampere.meters.drivers.rapl import RaplMeter
+from ampere.meters.drivers.replay import ReplayMeter
 
 from .contract import MeterContract
 from .powercap import Powercap

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from ampere.errors import MeterError
-from ampere.meters import Provenance, energy_between
-from ampere.meters.cpu import CpuMeter
+from ampere.meters.base import Provenance, energy_between
+from ampere.meters.drivers.cpu import CpuMeter
 
 
 def spin(cpu_s: float) -> None:

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from ampere.errors import MeterError
-from ampere.meters import Provenance, energy_between
-from ampere.meters.fake import FakeMeter
+from ampere.meters.base import Provenance, energy_between
+from ampere.meters.drivers.fake import FakeMeter
 
 
 def test_moves_by_what_it_is_told() -> None:

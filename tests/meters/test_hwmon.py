@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters import Provenance, Reading, energy_between
-from ampere.meters.hwmon import HwmonMeter
+from ampere.meters.base import Provenance, Reading, energy_between
+from ampere.meters.drivers.hwmon import HwmonMeter
 
 from .contract import MeterContract
 

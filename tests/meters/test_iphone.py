@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters import Provenance, Resolution, energy_between
-from ampere.meters.discharging import PluggedIn
-from ampere.meters.iphone import IphoneMeter
+from ampere.meters.base import Provenance, Resolution, energy_between
+from ampere.meters.discharge import PluggedIn
+from ampere.meters.drivers.iphone import IphoneMeter
 
 from .contract import MeterContract
 from .phones import Clock, Iphone, opening
@@ -226,7 +226,7 @@ def test_any_answer_is_joules_or_an_error(
     def answer(command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 0, next(texts), error)
 
-    with patch("ampere.meters.iphone.run_tool", answer):
+    with patch("ampere.meters.drivers.iphone.run_tool", answer):
         meter = None
         try:
             meter = IphoneMeter(source=source, period_s=QUIET_S)

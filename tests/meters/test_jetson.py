@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters import Provenance, energy_between
-from ampere.meters.jetson import JetsonMeter
+from ampere.meters.base import Provenance, energy_between
+from ampere.meters.drivers.jetson import JetsonMeter
 
 from .contract import MeterContract
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters import energy_between, open_meter, parse_meter
-from ampere.meters import log as log_module
-from ampere.meters.log import LogMeter
+from ampere.meters.base import energy_between
+from ampere.meters.drivers import log as log_module
+from ampere.meters.drivers.log import LogMeter
+from ampere.meters.registry import open_meter, parse_meter
 
 from .contract import MeterContract
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters import Provenance, Reading, energy_between
-from ampere.meters.nvml import NvmlMeter
+from ampere.meters.base import Provenance, Reading, energy_between
+from ampere.meters.drivers.nvml import NvmlMeter
 
 from .contract import MeterContract
 

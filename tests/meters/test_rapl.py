@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import MeterError
-from ampere.meters.rapl import RaplMeter
+from ampere.meters.drivers.rapl import RaplMeter
 
 from .powercap import Powercap
 

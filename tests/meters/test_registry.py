@@ -10,28 +10,27 @@ from pathlib import Path
 
 import pytest
 
-import ampere.meters
+import ampere.meters.registry
 from ampere.errors import MeterError
-from ampere.meters import (
-    Meter,
+from ampere.meters.base import Meter, Provenance
+from ampere.meters.drivers.cpu import CpuMeter
+from ampere.meters.drivers.fake import FakeMeter
+from ampere.meters.drivers.rapl import RaplMeter
+from ampere.meters.drivers.replay import ReplayMeter
+from ampere.meters.registry import (
     MeterStatus,
-    Provenance,
     choose_meter,
     describe_meters,
     meter_classes,
     open_meter,
     parse_meter,
 )
-from ampere.meters.cpu import CpuMeter
-from ampere.meters.fake import FakeMeter
-from ampere.meters.rapl import RaplMeter
-from ampere.meters.replay import ReplayMeter
 
 Register = Callable[..., None]
 
 THIRD_PARTY = """
-from ampere.meters.fake import FakeMeter
-from ampere.meters.meter import Provenance
+from ampere.meters.drivers.fake import FakeMeter
+from ampere.meters.base import Provenance
 
 class Meter(FakeMeter):
     name = "{name}"
@@ -68,7 +67,7 @@ def register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Register:
 def no_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine that runs the tests must not matter."""
     for name, driver in meter_classes().items():
-        if name in ampere.meters._OWN and name not in ("cpu", "replay", "fake"):
+        if name in ampere.meters.registry._OWN and name not in ("cpu", "replay", "fake"):
             monkeypatch.setattr(driver, "obstacle", classmethod(lambda cls: "no counter here"))
 
 
@@ -97,7 +96,7 @@ def test_own_meters_are_registered_as_those_of_others_are() -> None:
     tomllib = pytest.importorskip("tomllib")
     pyproject = Path(__file__).parents[2] / "pyproject.toml"
     project = tomllib.loads(pyproject.read_text())["project"]
-    assert project["entry-points"][ampere.meters.GROUP] == ampere.meters._OWN
+    assert project["entry-points"][ampere.meters.registry.GROUP] == ampere.meters.registry._OWN
 
 
 def test_third_party_meter_is_found_and_opened(register: Register) -> None:
@@ -228,7 +227,7 @@ def test_parse_refuses_a_setting_given_twice() -> None:
 
 def test_listing_meters_imports_nothing_heavy() -> None:
     code = (
-        "import sys, ampere.meters; ampere.meters.describe_meters();"
+        "import sys, ampere.meters.registry; ampere.meters.registry.describe_meters();"
         "print(*{'torch', 'scipy', 'numpy', 'typer', 'rich'} & set(sys.modules))"
     )
     environment = {"PYTHONPATH": str(Path(ampere.meters.__file__).parents[2])}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters import Provenance, Reading
-from ampere.meters.replay import ReplayMeter
+from ampere.meters.base import Provenance, Reading
+from ampere.meters.drivers.replay import ReplayMeter
 
 Log = Callable[[str], str]
 

@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters import energy_between, open_meter, parse_meter
-from ampere.meters import shelly as shelly_module
-from ampere.meters.shelly import ShellyMeter
+from ampere.meters.base import energy_between
+from ampere.meters.drivers import shelly as shelly_module
+from ampere.meters.drivers.shelly import ShellyMeter
+from ampere.meters.registry import open_meter, parse_meter
 
 from .contract import MeterContract
 

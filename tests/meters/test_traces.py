@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters.log import PULSE
+from ampere.meters.drivers.log import PULSE
+from ampere.meters.trace_files import FORMATS, TraceReader, read_trace
 from ampere.meters.traces import PowerTrace
-from ampere.meters.tracing import FORMATS, TraceReader, read_trace
 
 Log = Callable[[str], str]
 EPOCH_S = datetime(2024, 5, 1, 10, 0, 0, tzinfo=timezone.utc).timestamp()

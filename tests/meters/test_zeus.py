@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-import ampere.meters.zeus
+import ampere.meters.drivers.zeus
 from ampere.errors import MeterError, MeterFault
-from ampere.meters import energy_between
-from ampere.meters.zeus import AmdMeter, AppleMeter, EmiMeter
+from ampere.meters.base import energy_between
+from ampere.meters.drivers.zeus import AmdMeter, AppleMeter, EmiMeter
 
 from .contract import MeterContract
 
@@ -124,7 +124,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
 def on(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Lets only the meters believe that this is another platform."""
     return lambda platform: monkeypatch.setattr(
-        ampere.meters.zeus, "sys", SimpleNamespace(platform=platform)
+        ampere.meters.drivers.zeus, "sys", SimpleNamespace(platform=platform)
     )
 
 
@@ -316,7 +316,7 @@ def test_whatever_zeus_raises_while_reading_is_a_fault_in_one_line(install: Inst
 def test_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch, driver: Any) -> None:
     monkeypatch.setitem(sys.modules, "zeus", None)
     monkeypatch.setitem(sys.modules, "zeus.device", None)
-    with pytest.raises(MeterError, match=r"pip install ampere\[zeus\]"):
+    with pytest.raises(MeterError, match=r"pip install ampere-energy\[zeus\]"):
         driver()
 
 

@@ -37,9 +37,9 @@ def align(
     For meters that record by themselves: profile as usual while they do, then put their log to it.
     The new profile has the log's joules; the old one stays as it is.
     """
-    from ampere import api
+    from ampere import _api
 
-    learned = api.align(path, log, output, format=format, offset_s=offset_s, pulse_at=pulse_at)
+    learned = _api.align(path, log, output, format=format, offset_s=offset_s, pulse_at=pulse_at)
     if as_json:
         return json_text(profile_row(learned, output))
     return f"{learned!r}\n\nsaved in {output}"
@@ -51,7 +51,7 @@ def pulse(as_json: AsJson = False) -> str:
     A processor is kept busy in a known pattern for six seconds; `ampere align --pulse-at` finds it
     in the log, whatever its clock says.
     """
-    from ampere.meters.log import make_pulse
+    from ampere.meters.drivers.log import make_pulse
 
     began_s = make_pulse()
     if as_json:

@@ -47,16 +47,16 @@ def ask(
     One JSON object a line: a network, described completely. Run it anywhere, with any framework,
     add the joules and seconds of a step to it, and let `ampere tell` have it.
     """
-    from ampere import asking
-    from ampere.descriptions import describe
-    from ampere.measurements import read_provenance
-    from ampere.strategies import Strategy
+    from ampere.acquisition import exchange
+    from ampere.acquisition.strategy import Strategy
+    from ampere.core.description import describe
+    from ampere.records.measurement import read_provenance
 
     begun = path.exists()
     if begun and any(each is not None for each in (label, provenance, method)):
         raise DataError(f"{path} knows its device and how to go on: ask without them")
     limit = 40 if measurements is None else measurements
-    networks = asking.ask(
+    networks = exchange.ask(
         path,
         n,
         model,
@@ -82,8 +82,8 @@ def ask(
 
 def _why_none(path: Path, limit: int | None) -> str:
     """Enough is known, or the limit is reached: which of both?"""
-    from ampere.fitting import usable
-    from ampere.journal import read_journal
+    from ampere.estimators.base import usable
+    from ampere.records.journal import read_journal
 
     header, rows = read_journal(path)
     most = limit or (header.asks or {}).get("strategy", {}).get("max_measurements", math.inf)

@@ -32,17 +32,17 @@ def calibrate(
     To a better meter, under which this machine is kept idle and busy for half a minute, or to what
     you read off a wall meter. They are kept, with their error; the joules stay modelled.
     """
-    from ampere import api
-    from ampere.meters import open_meter, parse_meter
+    from ampere import _api
+    from ampere.meters.registry import open_meter, parse_meter
 
     if (meter is None) == (not watts):
         raise typer.BadParameter("give either --meter, or --watts twice or more")
     if meter is None:
-        found = api.calibrate(watts=_typed(watts or []))
+        found = _api.calibrate(watts=_typed(watts or []))
     else:
         name, settings = parse_meter(meter)
         with closing(open_meter(name, **settings)) as better:
-            found = api.calibrate(better, watch=say)
+            found = _api.calibrate(better, watch=say)
     if found.error is not None and found.error > POOR:
         say(
             f"warning: the model is off by {found.error:.0%}: was the machine doing something else?"

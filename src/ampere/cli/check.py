@@ -14,8 +14,8 @@ def check(machine: Machine = Machine(), care: Care = Care(), as_json: AsJson = F
 
     Whether it is quiet enough to measure, and whether the energy of layers adds up on it.
     """
-    from ampere import api
+    from ampere import _api
 
     with closing(machine.open()) as device, progress() as watch:
-        found = api.check(device=device, effort=care.effort(), watch=watch)
+        found = _api.check(device=device, effort=care.effort(), watch=watch)
     return json_text(found.to_json()) if as_json else repr(found)

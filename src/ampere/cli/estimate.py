@@ -21,11 +21,11 @@ from ampere.cli.options import (
     above_zero,
 )
 from ampere.cli.shell import json_text, say
+from ampere.core.layers import Json
 from ampere.errors import DataError, NotCovered
-from ampere.layers import Json
 
 if TYPE_CHECKING:
-    from ampere.layers import Layer
+    from ampere.core.layers import Layer
 
 
 def estimate(
@@ -63,17 +63,17 @@ def estimate(
         raise typer.BadParameter("--after-steps needs MODEL: layers alone cannot run")
     if (model is None) == (layers is None):
         raise typer.BadParameter("give either MODEL or --layers")
-    from ampere.profiles import Profile
+    from ampere.profiles.profile import Profile
 
     profile = Profile.load(path, method)
     if job.epochs is not None and layers is not None and training.batch_size is None:
         raise typer.BadParameter("--epochs with --layers needs --batch-size")
     steps = job.length(training.batch_size or profile.training_settings().batch_size)
     if after_steps is not None and model is not None:
-        from ampere import api
+        from ampere import _api
 
         with closing(machine.open()) as device:
-            profile = api.after_steps(
+            profile = _api.after_steps(
                 profile,
                 model,
                 **training.given(),
@@ -105,8 +105,8 @@ def estimate(
 
 def _read_layers(path: Path | None) -> tuple[Layer, ...]:
     """Layers as one JSON document, such as `ampere layers --json` prints, or one object a line."""
-    from ampere.estimating import read_layer_list
-    from ampere.measurements import parse_json
+    from ampere.profiles.estimate import read_layer_list
+    from ampere.records.measurement import parse_json
 
     name = "standard input" if str(path) == "-" else str(path)
     try:
@@ -124,7 +124,7 @@ def _read_layers(path: Path | None) -> tuple[Layer, ...]:
 
 
 def _parse_line(name: str, number: int, line: str) -> Json:
-    from ampere.measurements import parse_json
+    from ampere.records.measurement import parse_json
 
     try:
         return parse_json(line)

@@ -7,15 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ampere.cli.options import (
-    AsJson,
-    Care,
-    Machine,
-    MixDevices,
-    Model,
-    ProfilePath,
-    Training,
-)
+from ampere.cli.options import AsJson, Care, Machine, MixDevices, Model, ProfilePath, Training
 from ampere.cli.progress import progress
 from ampere.cli.shell import Interrupted, json_text
 
@@ -35,11 +27,11 @@ def evaluate(
 
     Unseen members of the model's family are metered here, and every method is compared with them.
     """
-    from ampere import api
+    from ampere import _api
 
     try:
         with closing(machine.open()) as device, progress() as watch:
-            evaluation = api.evaluate(
+            evaluation = _api.evaluate(
                 model,
                 **training.given(),
                 path=path,

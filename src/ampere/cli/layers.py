@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ampere import tables
 from ampere.cli.options import AsJson, Model, Training
 from ampere.cli.shell import json_text
-from ampere.layers import Json, holds_parameters
+from ampere.core import tables
+from ampere.core.layers import Json, holds_parameters
 
 if TYPE_CHECKING:
-    from ampere.frameworks.torch.reading import Reading
-    from ampere.layers import Layer
+    from ampere.core.layers import Layer
+    from ampere.pytorch.graph.reader import Reading
 
 
 def layers(model: Model, training: Training, as_json: AsJson = False) -> str:
@@ -21,7 +21,7 @@ def layers(model: Model, training: Training, as_json: AsJson = False) -> str:
     As ampere reads them, with their parameters and the FLOPs of a training step; layers that are
     the same stand in one line.
     """
-    from ampere.frameworks.torch import read_whole
+    from ampere.pytorch.reader import read_whole
 
     reading = read_whole(model, **training.given())
     found = reading.layers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from ampere import tables
 from ampere.cli.options import AsJson, Care, Machine, Model, Training
 from ampere.cli.shell import json_text
+from ampere.core import tables
 
 
 def measure(
@@ -17,11 +17,11 @@ def measure(
     as_json: AsJson = False,
 ) -> str:
     """Meter the training step of a model itself."""
-    from ampere import api
-    from ampere.profiles import describe_device
+    from ampere import _api
+    from ampere.profiles.profile import describe_device
 
     with closing(machine.open()) as device:
-        found = api.measure(model, **training.given(), device=device, effort=care.effort())
+        found = _api.measure(model, **training.given(), device=device, effort=care.effort())
         name = describe_device(device.fingerprint)
     if as_json:
         return json_text(

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ampere import tables
 from ampere.cli.options import AsJson
 from ampere.cli.shell import json_text
+from ampere.core import tables
+from ampere.core.layers import Json
 from ampere.errors import MeterError, MeterFault
-from ampere.layers import Json
 
 if TYPE_CHECKING:
-    from ampere.meters import Meter, MeterStatus, Reading, Resolution
+    from ampere.meters.base import Meter, Reading, Resolution
+    from ampere.meters.registry import MeterStatus
 
 LOOK_S = 2.0
 SILENT = ("replay", "fake")  # they show nothing of this machine
@@ -34,8 +35,8 @@ def meters(
     Which of them can be used, with a live reading of two seconds, how finely they tell, and what it
     would take to use the others.
     """
-    from ampere.meters import describe_meters
-    from ampere.workloads import ACCELERATORS
+    from ampere.core.workloads import ACCELERATORS
+    from ampere.meters.registry import describe_meters
 
     if accelerator not in ACCELERATORS:
         raise typer.BadParameter(f"{accelerator!r} is not one of {', '.join(ACCELERATORS)}")
@@ -92,8 +93,8 @@ def _calibration() -> tuple[Json, str]:
 
 def _look(names: list[str]) -> dict[str, dict[str, Json]]:
     """What these meters show over two seconds, all at once."""
-    from ampere.meters import open_meter
     from ampere.meters.calibration import calibrated
+    from ampere.meters.registry import open_meter
 
     looks: dict[str, dict[str, Json]] = {name: {} for name in names}
     opened: dict[str, Meter] = {}
@@ -128,7 +129,7 @@ def _noted(look: dict[str, Json]) -> Iterator[None]:
 
 
 def _show(look: dict[str, Json], meter: Meter, first: Reading) -> None:
-    from ampere.meters import energy_between
+    from ampere.meters.base import energy_between
 
     last = meter.read()
     look.update(resolution=vars(meter.resolution), tells=_tells(meter.resolution))

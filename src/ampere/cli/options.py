@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from ampere.measuring import Effort
-    from ampere.opening import AnyDevice
+    from ampere.acquisition.measure import Effort
+    from ampere.devices.registry import AnyDevice
 
 
 def above_zero(value: float | None) -> float | None:
@@ -32,7 +32,7 @@ def _share(value: float | None) -> float | None:
 
 
 def _known_method(name: str) -> str:
-    from ampere.profiles import METHODS
+    from ampere.profiles.profile import METHODS
 
     if name not in METHODS:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(METHODS)}")
@@ -150,9 +150,9 @@ class Machine:
 
     def open(self) -> AnyDevice:
         """The device that these options describe; whoever opens it closes it."""
-        from ampere.meters import parse_meter
-        from ampere.opening import open_device
-        from ampere.workloads import Settings
+        from ampere.core.workloads import Settings
+        from ampere.devices.registry import open_device
+        from ampere.meters.registry import parse_meter
 
         settings = Settings(
             self.accelerator, self.threads, self.amp, self.compile, self.tf32, not self.no_onednn
@@ -188,7 +188,7 @@ class Care:
 
     def effort(self) -> Effort | None:
         """What was said, if anything."""
-        from ampere.measuring import Effort
+        from ampere.acquisition.measure import Effort
 
         if not self.quick and self.precision is None and self.burst_s is None:
             return None

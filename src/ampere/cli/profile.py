@@ -23,10 +23,10 @@ from ampere.cli.options import (
 )
 from ampere.cli.progress import progress
 from ampere.cli.shell import Interrupted, json_text, say
-from ampere.layers import Json
+from ampere.core.layers import Json
 
 if TYPE_CHECKING:
-    from ampere.profiles import Profile
+    from ampere.profiles.profile import Profile
 
 
 def profile(
@@ -77,8 +77,8 @@ def profile(
     Small networks are trained and metered, and each measurement is kept in the profile's file at
     once: a profile that was interrupted, or shall be better, goes on with the same command.
     """
-    from ampere import api
-    from ampere.strategies import Strategy
+    from ampere import _api
+    from ampere.acquisition.strategy import Strategy
 
     strategy = Strategy(
         method,
@@ -90,7 +90,7 @@ def profile(
     )
     try:
         with closing(machine.open()) as device, progress() as watch:
-            learned = api.profile(
+            learned = _api.profile(
                 model,
                 **training.given(),
                 path=path,

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ampere import tables
 from ampere.cli.shell import say
+from ampere.core import tables
 
 if TYPE_CHECKING:
-    from ampere.measuring import Event, Watch
+    from ampere.acquisition.measure import Event, Watch
 
 PAUSE_S = 0.25
 

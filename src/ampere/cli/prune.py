@@ -92,9 +92,9 @@ def prune(
     """
     import safetensors  # noqa: F401  what is missing is said now, not after an hour of fine-tuning
 
-    from ampere.profiles import Profile
-    from ampere.pruning import prune as prune_model
-    from ampere.prunings import refuse_to_overwrite
+    from ampere.profiles.profile import Profile
+    from ampere.pruning.prune import prune as prune_model
+    from ampere.pruning.result import refuse_to_overwrite
 
     refuse_to_overwrite(output)
     profile = Profile.load(path)

@@ -1,25 +1,22 @@
-"""`ampere report`: a profile, or the results of `ampere reproduce`, as a page."""
+"""`ampere report`: a profile as a page."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ampere.cli.options import AsJson, Method
 from ampere.cli.shell import json_text
 
-if TYPE_CHECKING:
-    from ampere.reports.pages import Report
-
 
 def report(
     path: Annotated[
         Path,
         typer.Argument(
-            metavar="PROFILE|RESULTS",
-            help="The profile's file, or the folder that `ampere reproduce` wrote.",
+            metavar="PROFILE",
+            help="The profile's file.",
             show_default=False,
         ),
     ],
@@ -43,24 +40,21 @@ def report(
     method: Method = "additive",
     as_json: AsJson = False,
 ) -> str:
-    """Make a page of a profile, or of results.
+    """Make a page of a profile.
 
     One HTML file for any browser, without any network: where the joules go, what layers cost at
     other widths, how well the profile agrees with itself, what was profiled and what that took.
     """
     if output is None and figures is None:
         raise typer.BadParameter("give -o FILE for a page, or --figures DIR for its charts")
-    from ampere.reports.pages import refuse_to_overwrite
+    from ampere.reports.html import refuse_to_overwrite
 
     if output is not None:
         refuse_to_overwrite(output)
-    if path.is_dir():
-        page = _of_results(path, model or input, figures)
-    else:
-        from ampere.profiles import Profile
-        from ampere.reporting import report as report_profile
+    from ampere.profiles.profile import Profile
+    from ampere.reports.profile_page import report as report_profile
 
-        page = report_profile(Profile.load(path, method), model, input)
+    page = report_profile(Profile.load(path, method), model, input)
     written = page.save_figures(figures) if figures is not None else []
     if output is not None:
         page.save(output)
@@ -69,15 +63,3 @@ def report(
         return json_text({"page": page_path, "figures": [str(each) for each in written]})
     lines = [f"wrote {output}: open it in a browser"] if output is not None else []
     return "\n".join([*lines, *(f"wrote {each}" for each in written)])
-
-
-def _of_results(folder: Path, model: str | None, figures: Path | None) -> Report:
-    if model is not None:
-        raise typer.BadParameter(
-            "--model and --input are for profiles: results have models of their own"
-        )
-    if figures is not None:
-        raise typer.BadParameter(f"the figures of these results are in {folder / 'figures'}")
-    from ampere.results import Results
-
-    return Results.open(folder).report()

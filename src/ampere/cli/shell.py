@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from ampere import tables
+from ampere.core import tables
+from ampere.core.layers import Json
 from ampere.errors import AmpereError
-from ampere.layers import Json
 
 _EXTRAS = {  # packages that not everybody needs: how they are called, and what brings them
     "torch": ("PyTorch", "torch"),
@@ -61,7 +61,7 @@ class Shell(TyperCommand):
             if package not in _EXTRAS:
                 raise
             title, extra = _EXTRAS[package]
-            _end(f"error: this needs {title}: pip install 'ampere[{extra}]'", 1, debug)
+            _end(f"error: this needs {title}: pip install 'ampere-energy[{extra}]'", 1, debug)
 
 
 def say(text: str) -> None:

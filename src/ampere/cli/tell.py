@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from ampere import tables
 from ampere.cli.options import AsJson, MixDevices, ProfilePath
 from ampere.cli.profile import profile_row
 from ampere.cli.shell import json_text
+from ampere.core import tables
 
 
 def tell(
@@ -29,12 +29,12 @@ def tell(
 
     The profile is created if it is not there. Rows of another device are refused.
     """
-    from ampere import asking
-    from ampere.journal import read_journal
-    from ampere.measurements import read_rows
+    from ampere.acquisition import exchange
+    from ampere.records.journal import read_journal
+    from ampere.records.measurement import read_rows
 
     before = len(read_journal(path)[1]) if path.exists() else 0
-    learned = asking.tell(path, read_rows(rows), any_device=any_device)
+    learned = exchange.tell(path, read_rows(rows), any_device=any_device)
     added = len(learned.measurements) - before
     if as_json:
         return json_text({"told": added, **profile_row(learned, path)})

@@ -156,5 +156,5 @@ def _pillow() -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise DataError("celeba needs Pillow: pip install 'ampere[prune]'") from None
+        raise DataError("celeba needs Pillow: pip install 'ampere-energy[prune]'") from None
     return Image

@@ -28,7 +28,7 @@ def open_digits(shape: Shape, seed: int = 0) -> Dataset:
     try:
         from sklearn.datasets import load_digits
     except ImportError:
-        raise DataError("digits need scikit-learn: pip install 'ampere[prune]'") from None
+        raise DataError("digits need scikit-learn: pip install 'ampere-energy[prune]'") from None
     bunch = load_digits()
     images, labels = bunch.images.astype(np.float32), bunch.target.astype(np.int64)
     rows, columns = (_stretch(size) for size in shape[-2:])

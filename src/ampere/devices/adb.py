@@ -13,11 +13,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ampere.devices.shipping import worker_archive
-from ampere.devices.working import WorkerDevice
+from ampere.core.workloads import Settings
+from ampere.devices.worker_archive import worker_archive
+from ampere.devices.worker_device import WorkerDevice
 from ampere.errors import DeviceError
-from ampere.meters import AUTO
-from ampere.workloads import Settings
+from ampere.meters.base import AUTO
 
 FOLDER = "/data/local/tmp/ampere"
 SEND_S = 120.0

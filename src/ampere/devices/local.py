@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-from ampere.devices.working import WorkerDevice
-from ampere.meters import AUTO, choose_meter
-from ampere.workloads import Settings
+from ampere.core.workloads import Settings
+from ampere.devices.worker_device import WorkerDevice
+from ampere.meters.base import AUTO
+from ampere.meters.registry import choose_meter
 
 
 class LocalDevice(WorkerDevice):
@@ -27,4 +28,4 @@ class LocalDevice(WorkerDevice):
         super().__init__(settings, choose_meter(meter, accelerator), meter_settings, patience_s)
 
     def _command(self) -> Sequence[str]:
-        return [sys.executable, "-u", "-m", "ampere.worker"]
+        return [sys.executable, "-u", "-m", "ampere.devices.worker"]

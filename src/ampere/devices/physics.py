@@ -37,9 +37,9 @@ from dataclasses import asdict, dataclass, fields
 from importlib.resources import files
 from itertools import chain, repeat
 
+from ampere.core.layers import Json, Layer, Role, holds_parameters, number_at
 from ampere.errors import DeviceError
-from ampere.layers import Json, Layer, Role, holds_parameters, number_at
-from ampere.meters.meter import Resolution
+from ampere.meters.base import Resolution
 
 FORMULAS = 2  # a change of the formulas above makes other devices
 RECURRENT = ("LSTM", "GRU", "RNN")  # launched once per position

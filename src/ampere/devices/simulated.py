@@ -21,13 +21,13 @@ import random
 from collections import deque
 from collections.abc import Mapping
 
-from ampere.devices.device import Burst, Loaded
-from ampere.devices.fingerprint import Fingerprint
+from ampere.core.fingerprint import Fingerprint
+from ampere.core.layers import Features, Json, Layer, LayerKind, Role, Widths, structure_of
+from ampere.core.workloads import IDLE_STEP_S, Workload
+from ampere.devices.base import Burst, Loaded
 from ampere.devices.physics import STAGES, Hardware, Pace, held_bytes, load_hardware, paces
 from ampere.errors import DeviceError, MeasurementFailed
-from ampere.layers import Features, Json, Layer, LayerKind, Role, Widths, structure_of
-from ampere.meters.meter import Provenance, Reading, Resolution, energy_between
-from ampere.workloads import IDLE_STEP_S, Workload
+from ampere.meters.base import Provenance, Reading, Resolution, energy_between
 
 # The network that other devices run as their reference: a convolution, ReLU and a linear layer.
 REFERENCE_LAYERS = (
@@ -242,7 +242,7 @@ def _counted(layer: Layer) -> Layer:
     if None not in vars(layer.features).values():
         return layer
     structure_of(layer.kind)  # without one there is nothing to count
-    from ampere.frameworks.torch.counting import with_features
+    from ampere.pytorch.graph.counter import with_features
 
     return with_features(layer)
 
@@ -250,6 +250,6 @@ def _counted(layer: Layer) -> Layer:
 def _layers_of(workload: Workload) -> tuple[Layer, ...]:
     if workload.model is None:
         return tuple(map(_counted, workload.layers))
-    from ampere.frameworks.torch import layers_of
+    from ampere.pytorch.reader import layers_of
 
     return tuple(map(_counted, layers_of(workload.model)))

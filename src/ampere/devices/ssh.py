@@ -11,11 +11,11 @@ import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from ampere.devices.shipping import worker_archive
-from ampere.devices.working import WorkerDevice
+from ampere.core.workloads import Settings
+from ampere.devices.worker_archive import worker_archive
+from ampere.devices.worker_device import WorkerDevice
 from ampere.errors import DeviceError
-from ampere.meters import AUTO
-from ampere.workloads import Settings
+from ampere.meters.base import AUTO
 
 FOLDER = ".cache/ampere"
 LOST = 255  # what ssh itself ends with when the connection does

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters.meter import Meter, Reading, energy_between
+from ampere.meters.base import Meter, Reading, energy_between
 
 SECONDS = 4.0  # of each load, or what the meter needs
 TRIES = 3

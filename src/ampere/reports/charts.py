@@ -11,7 +11,7 @@ import sys
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ampere import tables
+from ampere.core import tables
 from ampere.reports.svg import WIDTH, Svg, chart, element, points, text
 
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 26, 36  # what stands around a plot

@@ -17,7 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ampere import tables
+from ampere.core import tables
 from ampere.reports.charts import Scale
 from ampere.reports.svg import WIDTH, Svg, chart, element, points
 

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NewType
 
-from ampere import tables
+from ampere.core import tables
 
 Svg = NewType("Svg", str)  # well-formed, and safe to stand in a page
 

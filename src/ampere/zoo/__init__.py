@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ampere.core.inputs import Inputs, parse_inputs
 from ampere.errors import ModelError
-from ampere.inputs import Inputs, parse_inputs
 
 if TYPE_CHECKING:
     from torch import nn

@@ -1,0 +1,1 @@
+"""Every figure and table of the paper AMPERE, measured anew: `ampere reproduce`."""

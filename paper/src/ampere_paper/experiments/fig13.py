@@ -1,0 +1,222 @@
+"""Figure 13: a 5-layer CNN cut to half of its energy, by joules and by FLOPs.
+
+On every device both cuts are metered beside the full model. On this machine all three are trained
+as well, on scikit-learn's digits: the paper's CelebA must be downloaded by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ampere.core import tables
+from ampere.core.layers import Json
+from ampere.core.workloads import ModelSpec
+from ampere.errors import DataError, NotCovered
+from ampere.pruning.prune import GUIDES, VERIFYING, prune
+from ampere.records.measurement import succeeded
+from ampere_paper import drawing
+from ampere_paper.case_study import study
+from ampere_paper.experiments.experiment import Experiment, cell, holds, span
+from ampere_paper.figures import INK, LABELS, LOOKS, study_figure
+from ampere_paper.laboratory import Laboratory, network
+from ampere_paper.study import Study
+from ampere_paper.surveys import Survey, survey
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MODEL = "zoo:cnn5"
+BUDGET = "50%"
+LIMIT = 0.5
+TURNS = 40
+LEARNING_RATE = 0.05  # with batches of 10 and plain gradient descent
+
+
+def _measure(lab: Laboratory) -> Json:
+    if lab.refit:
+        raise NotCovered("another fit makes other cuts, which must be metered and trained")
+    found = [
+        survey(lab, bench, "cnn5")
+        for bench in lab.benches
+        if lab.sizes(bench).cuts and "cnn5" in lab.sizes(bench).families
+    ]
+    if not found:
+        raise NotCovered("none of these devices has prunings in its plan")
+    cuts = [_cut(lab, each, seed) for each in found for seed in range(lab.sizes(each.bench).cuts)]
+    return {"cuts": cuts, **_train(lab, found)}
+
+
+def _cut(lab: Laboratory, found: Survey, seed: int) -> dict[str, Json]:
+    """Both guides, metered in interleaved bursts beside the full model.
+
+    A device on which even the smallest CNN takes more than half refuses the energy-guided one.
+    """
+    from ampere.pytorch.pruning.tuner import seeded
+    from ampere.pytorch.reader import layers_of
+
+    profile, cut, refused = found.profile, {}, {}
+    for guide in GUIDES:
+        try:
+            with seeded(seed):
+                cut[guide] = prune(
+                    MODEL, profile=profile, budget=BUDGET, guide=guide, seed=seed,
+                    round_to=lab.sizes(found.bench).round_to,
+                )  # fmt: skip
+        except DataError as error:
+            refused[guide] = str(error)
+    networks = [
+        network("full", layers_of(ModelSpec(MODEL))),
+        *(network(guide, each.slim.layers) for guide, each in cut.items()),
+    ]
+    with lab.notebook(found.bench, f"cut{seed}") as book:
+        rows = succeeded([row for (row,) in book.measure(networks, effort=VERIFYING)], "a network")
+    full_j, *cut_j = (row.energy_j_per_step for row in rows)
+    return {
+        **found.place,
+        "seed": seed,
+        "full_j": full_j,
+        "estimated": {
+            guide: each.after.energy_j / each.before.energy_j for guide, each in cut.items()
+        },
+        "metered": {guide: own / full_j for guide, own in zip(cut, cut_j, strict=True)},
+        "widths": {guide: dict(each.widths) for guide, each in cut.items()},
+        "refused": refused,
+    }
+
+
+def _train(lab: Laboratory, found: Sequence[Survey]) -> dict[str, Json]:
+    """The full model and both cuts, trained side by side under the meter of this machine."""
+    for each in found:
+        iterations = lab.sizes(each.bench).iterations
+        if not iterations:
+            continue
+        try:
+            trained = study(
+                MODEL,
+                "digits",
+                profile=each.profile,
+                budget=BUDGET,
+                iterations=iterations,
+                every=max(5, iterations // TURNS),
+                learning_rate=LEARNING_RATE,
+                watch=lab.watch,
+            )
+        except DataError as error:  # a short profile cannot be sure of any cut
+            return {"study": None, "untrained": str(error)}
+        return {"study": trained.to_json(), "untrained": None}
+    return {"study": None, "untrained": None}
+
+
+def _shares(rows: Sequence[Json], guide: str) -> list[float]:
+    """Metered joules in percent of the full model's, where there is such a cut."""
+    return [100 * row["metered"][guide] for row in rows if guide in row["metered"]]
+
+
+def _draw(data: Json) -> Mapping[str, Figure]:
+    benches = tables.grouped(data["cuts"], lambda row: row["bench"])
+    figure, (axes,) = drawing.grid(1, height_in=2.2)
+    figure.set_figwidth(max(3.5, 1.5 + 0.7 * len(benches)))
+    places = np.arange(len(benches))
+    for i, guide in enumerate(GUIDES):
+        shares = [_shares(rows, guide) for rows in benches]
+        at = places + (i - 0.5) * 0.36
+        heights = [fmean(each) if each else 0.0 for each in shares]
+        axes.bar(at, heights, 0.34, color=LOOKS[guide]["color"], label=LABELS[guide])
+        for x, each in zip(at, shares, strict=True):
+            text, top = (f"{fmean(each):.1f}", max(each)) if each else ("none", 0.0)
+            axes.plot([x] * len(each), each, ".", color=INK, markersize=3, zorder=5)
+            axes.annotate(text, (x, top), xytext=(0, 3), ha="center", fontsize=6,
+                          textcoords="offset points", zorder=4,
+                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.4})  # fmt: skip
+    axes.axhline(100 * LIMIT, color=INK, linestyle=(0, (1, 1.5)), linewidth=1, label="budget")
+    axes.set_xticks(places, [rows[0]["title"] for rows in benches])
+    axes.set_xlim(-0.6, max(len(benches), 2) - 0.4)
+    axes.tick_params("x", length=0)
+    axes.grid(False, axis="x")
+    axes.set_ylabel("energy of a step\n(% of the full CNN's)")
+    largest = max(100 * LIMIT, *(max(_shares(data["cuts"], g), default=0.0) for g in GUIDES))
+    axes.set_ylim(0, 1.12 * largest)
+    text = f"5-layer CNNs cut to {BUDGET}; dots are single cuts."
+    if any(row["refused"] for row in data["cuts"]):
+        text += " None: even the smallest CNN takes more."
+    drawn = {"fig13": drawing.finish(figure, data["cuts"], text, legend=3)}
+    if data["study"]:
+        drawn["fig13_training"] = study_figure(Study.from_json(data["study"]))
+    return drawn
+
+
+def _table(data: Json) -> tables.Page:
+    rows = [
+        (
+            *drawing.where(row),
+            LABELS[guide],
+            str(row["seed"]),
+            cell(_percent(row["estimated"].get(guide))),
+            cell(_percent(row["metered"].get(guide))),
+            _verdict(row, guide),
+            ", ".join(map(str, row["widths"].get(guide, {}).values())),
+        )
+        for row in data["cuts"]
+        for guide in GUIDES
+    ]
+    headers = ("device", "joules", "guide", "seed", "estimated %", "metered %", "inside",
+               "channels")  # fmt: skip
+    return drawing.page(f"5-layer CNNs cut to {BUDGET} of their energy", headers, rows)
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _verdict(row: Json, guide: str) -> str:
+    if guide not in row["metered"]:
+        return "not possible"
+    return "yes" if row["metered"][guide] <= LIMIT else "no"
+
+
+def _sentence(data: Json) -> str:
+    rows = [row for row in data["cuts"] if not row["refused"]]
+    refused = sorted({row["title"] for row in data["cuts"] if row["refused"]})
+    energy, flops = (_shares(rows, guide) for guide in GUIDES)
+    text = ""
+    if rows:
+        inside = sum(share <= 100 * LIMIT for share in energy)
+        only = [e <= 100 * LIMIT < f for e, f in zip(energy, flops, strict=True)]
+        text = (
+            f"Cut to {BUDGET} by joules, the CNN takes {span(energy)} of its energy, and is inside"
+            f" in {inside} of {len(rows)} cuts; by FLOPs it takes {span(flops)}. That the"
+            f" energy-guided one alone stays inside: {holds(only, 'cut')}."
+        )
+    if refused:
+        names = ", ".join(refused)
+        text += f" On {names} even the smallest CNN takes more than the budget, and is refused."
+    if data["study"]:
+        found = Study.from_json(data["study"])
+        trained = ", ".join(
+            f"{LABELS[each.name]} {100 * found.share(each):.1f} % of the energy at"
+            f" {100 * each.test_accuracy:.1f} % accuracy"
+            for each in found.contenders
+        )
+        text += f" Trained for {found.iterations} iterations on {found.data}: {trained}."
+    if data["untrained"]:
+        text += f" Nothing was trained: {data['untrained']}."
+    return text.strip()
+
+
+FIG13 = Experiment(
+    "fig13",
+    "Pruning to half of the energy",
+    "Guided by ampere, pruning keeps to the budget of 50 % (49.2 %) without losing accuracy;"
+    " guided by FLOPs it does not (section 4.3, Fig. 13).",
+    _measure,
+    _draw,
+    _table,
+    _sentence,
+    ("cnn5",),
+    lambda sizes: 20 * sizes.cuts + sizes.iterations // 25,  # searching counts as well
+    ("fig13", "fig13_training"),
+)

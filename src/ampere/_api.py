@@ -1,0 +1,325 @@
+"""The verbs of ampere on whole models: what the command line and `import ampere` offer.
+
+    profile(model)   learn what this device's layers cost      -> Profile
+    measure(model)   meter a model itself                      -> Measurement
+    evaluate(model)  compare estimates with metered models     -> Evaluation
+    check()          is this machine quiet, is energy additive -> Check
+    after_steps()    sharpen a profile by a few steps          -> Profile
+    align(profile)   joules out of a lab meter's log           -> Profile
+    calibrate(meter) fit the model of the meter `cpu`          -> Calibration
+
+Each runs on this machine unless it is given another device: `open_device("ssh:pi@raspberrypi")`.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from ampere.acquisition.families import Network, input_text, present_loss, read_network
+from ampere.acquisition.loop import make_profiler, open_journal, reference_of, resume, run_profiler
+from ampere.acquisition.measure import Effort, Watch, take_reference, unwatched
+from ampere.acquisition.measure import measure as measure_workloads
+from ampere.acquisition.strategy import Strategy
+from ampere.core import tables
+from ampere.core.fingerprint import refuse_to_mix
+from ampere.core.workloads import ModelSpec, Workload
+from ampere.devices.base import Device
+from ampere.devices.recorded import RecordedDevice
+from ampere.devices.registry import device_or_local
+from ampere.errors import DataError, MeasurementFailed, MeterError
+from ampere.evaluation.check import Check
+from ampere.evaluation.check import check as check_device
+from ampere.evaluation.evaluate import Evaluation
+from ampere.evaluation.evaluate import evaluate as evaluate_device
+from ampere.meters.base import Meter, Provenance
+from ampere.meters.calibration import Calibration, Load, fit_watts, run_loads, store
+from ampere.meters.drivers.log import PULSE
+from ampere.meters.trace_files import read_trace
+from ampere.profiles.profile import NOISY, Profile, Training
+from ampere.records.alignment import align as align_rows
+from ampere.records.journal import read_journal
+from ampere.records.measurement import Measurement, utc_now
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ampere.pytorch.reader import Input, Loss
+
+    Model: TypeAlias = "nn.Module | str"
+
+
+def profile(
+    model: Model,
+    input: Input | None = None,
+    *,
+    path: str | Path,
+    device: Device | None = None,
+    batch_size: int | None = None,
+    optimizer: str | None = None,
+    loss: Loss | None = None,
+    strategy: Strategy | None = None,
+    candidates: Sequence[Model] = (),
+    effort: Effort | None = None,
+    time_limit_s: float = float("inf"),
+    energy_limit_j: float = float("inf"),
+    any_device: bool = False,
+    watch: Watch = unwatched,
+) -> Profile:
+    """Profile a model's family on a device; the file at `path` grows as it goes.
+
+    What is measured is chosen so that members of the family are estimated well, or `candidates`,
+    if these are what will be asked about. A profile that is already there goes on where it stopped,
+    with its own batch size, optimiser and loss unless others are given; a new one takes 10, sgd and
+    what fits the model's outputs.
+    """
+    strategy = strategy or Strategy()
+    known = Profile.load(path).training_settings() if Path(path).exists() else Training()
+    training = known.but(batch_size, optimizer, loss)
+    itself = read_network(model, input, training)
+    asked_about = [read_network(each, input, training).layers for each in candidates]
+    with device_or_local(device) as device:
+        if not device.provenance.immediate:
+            # The paper's surrogate: joules come too late to guide, seconds do not.
+            strategy = replace(strategy, guide="time")
+        journal, notes = open_journal(
+            path, device, model=itself.name, any_device=any_device, effort=effort
+        )
+        with journal:
+            recorded = _recorded(device, itself)
+            if recorded and strategy.method == "paper":
+                raise DataError("a recorded device has no variants to choose: use method additive")
+            profiler = make_profiler(itself, strategy, asked_about, effort, recorded)
+            resume(profiler, journal.measurements)
+            run_profiler(
+                profiler,
+                device,
+                journal,
+                effort=effort,
+                time_limit_s=time_limit_s,
+                energy_limit_j=energy_limit_j,
+                watch=watch,
+            )
+            measurements = tuple(journal.measurements)
+    if profiler.cut_short:
+        notes.append("a limit ended it early: the same command goes on and refines it")
+    return Profile(measurements, journal.header, strategy.method, strategy.kernel, tuple(notes))
+
+
+def measure(
+    model: Model,
+    input: Input | None = None,
+    *,
+    device: Device | None = None,
+    batch_size: int = 10,
+    optimizer: str = "sgd",
+    loss: Loss = "auto",
+    effort: Effort | None = None,
+) -> Measurement:
+    """Meter the training step of a model itself."""
+    itself = read_network(model, input, Training(batch_size, optimizer, loss))
+    with device_or_local(device) as device:
+        nominal = take_reference(device, effort)
+        work = [(itself.workload, itself.layers)]
+        (measurement,) = measure_workloads(device, work, nominal, effort)
+    if measurement.failed is not None:
+        raise MeasurementFailed(f"the model could not be metered: {measurement.failed}")
+    if measurement.spread > NOISY:
+        warnings.warn(
+            f"bursts spread by {measurement.spread:.0%}: the machine is busy, do not trust this;"
+            " see `ampere check`",
+            stacklevel=2,
+        )
+    return measurement
+
+
+def after_steps(
+    profile: Profile,
+    model: Model,
+    input: Input | None = None,
+    *,
+    steps: int = 20,
+    device: Device | None = None,
+    batch_size: int | None = None,
+    optimizer: str | None = None,
+    loss: Loss | None = None,
+    any_device: bool = False,
+) -> Profile:
+    """The profile, sharpened by a few steps of the very model that will be asked about.
+
+    The device must be the profile's own, since the steps are metered on the profile's scale.
+    """
+    if steps < 2:
+        raise DataError(f"{steps} step tells nothing of its own spread: use 2 or more")
+    if profile.method == "paper":
+        raise DataError("the paper's method cannot learn from whole models: use method additive")
+    training = profile.training_settings().but(batch_size, optimizer, loss)
+    itself = read_network(model, input, training)
+    rounds = min(steps, 5)
+    few = Effort(warmup_s=0.0, min_rounds=rounds, max_rounds=rounds, steps=-(-steps // rounds))
+    with device_or_local(device) as device:
+        if not any_device:
+            refuse_to_mix(device.fingerprint, profile.header.fingerprint)
+        nominal = reference_of(profile.header, device)
+        (row,) = measure_workloads(device, [(itself.workload, itself.layers)], nominal, few)
+    if row.failed is not None:
+        raise MeasurementFailed(f"the model could not be metered: {row.failed}")
+    told = profile.tell(row)
+    if any(rejection.row is row for rejection in told.rejected):
+        # The profile knows nothing like it: the steps themselves are all there is to go by.
+        reason = told.rejected[-1].reason
+        warnings.warn(f"the profile does not fit this model, so only its steps count: {reason}",
+                      stacklevel=2)  # fmt: skip
+        return replace(profile, measurements=(row,))
+    return told
+
+
+def evaluate(
+    model: str,
+    input: Input | None = None,
+    *,
+    path: str | Path,
+    device: Device | None = None,
+    models: int = 30,
+    seed: int = 0,
+    steps: int = 10,
+    batch_size: int | None = None,
+    optimizer: str | None = None,
+    loss: Loss | None = None,
+    effort: Effort | None = None,
+    any_device: bool = False,
+    watch: Watch = unwatched,
+) -> Evaluation:
+    """Meter unseen members of a model's family and compare every method with them."""
+    training = Profile.load(path).training_settings().but(batch_size, optimizer, loss)
+    loss = present_loss(training.loss)
+    spec = ModelSpec(model, input_text(input), training.batch_size, training.optimizer, loss)
+    with device_or_local(device) as device:
+        journal, notes = open_journal(path, device, any_device=any_device)
+        for note in notes:
+            warnings.warn(note, stacklevel=2)
+        with journal:
+            return evaluate_device(
+                spec,
+                journal,
+                device,
+                models=models,
+                seed=seed,
+                steps=steps,
+                any_device=any_device,
+                effort=effort,
+                watch=watch,
+            )
+
+
+def check(
+    *, device: Device | None = None, effort: Effort | None = None, watch: Watch = unwatched
+) -> Check:
+    """Is this machine quiet enough to measure, and is energy additive on it?"""
+    from ampere.pytorch.reader import check_layers
+
+    ends, stacked, other = check_layers()
+    with device_or_local(device) as device:
+        return check_device(device, ends, stacked, other, effort=effort, watch=watch)
+
+
+def align(
+    path: str | Path,
+    log: str | Path,
+    output: str | Path,
+    *,
+    format: str = "auto",
+    offset_s: float = 0.0,
+    pulse_at: float | None = None,
+) -> Profile:
+    """A new profile with the joules of a lab meter's log, recorded while the old one was made.
+
+    Args:
+        path: The profile as it was made, with seconds and other joules.
+        log: The log, as CSV.
+        output: Where the new profile goes.
+        format: Which meter wrote it; `auto` looks at its header.
+        offset_s: Seconds that are added to the log's clock.
+        pulse_at: When a pulse of load began (`ampere pulse`), in place of an offset.
+    """
+    header, rows = read_journal(path)
+    if header.provenance in (Provenance.SIMULATED, Provenance.RECORDED):
+        raise DataError(f"{path} is {header.provenance.value}: no log was recorded beside it")
+    if pulse_at is not None and offset_s:
+        raise DataError("give either a pulse or an offset: both set the clock")
+    trace = read_trace(str(log), format)
+    if pulse_at is not None:
+        offset_s = pulse_at - trace.find_pulse(PULSE)
+    found = align_rows(rows, trace, offset_s)
+    if len(found) < len(rows):
+        left = tables.plural(len(rows) - len(found), "row")
+        warnings.warn(f"{left} left out: failed, or without the times of its bursts", stacklevel=2)
+    identity = {**header.fingerprint.identity, "meter": "log"}
+    told = replace(
+        header,
+        fingerprint=replace(header.fingerprint, identity=identity),
+        meter={"name": "log", "settings": {"path": str(log)}},
+        provenance=Provenance.EXTERNAL,
+        reference_energy_j=None,
+        idle_w=None,
+    )
+    profile = Profile(tuple(found), told)
+    profile.save(output)
+    return profile
+
+
+def calibrate(
+    meter: Meter | None = None,
+    watts: Mapping[int, float] | None = None,
+    watch: Callable[[str], None] = lambda text: None,
+) -> Calibration:
+    """Fit the watts of the meter `cpu` to a better meter, or to what a user read off one.
+
+    Args:
+        meter: A meter that measures this machine.
+        watts: Power by the number of busy cores, in place of a meter.
+        watch: Called with what is being run.
+    """
+    if (meter is None) == (not watts):
+        raise DataError("give either a better meter, or watts by the number of busy cores")
+    if meter is not None:
+        if meter.provenance.metered != "measured":
+            raise MeterError(f"{meter.name} does not measure: its joules are no better")
+        loads = run_loads(meter, os.cpu_count() or 1, watch)
+        against = f"the meter {meter.name}"
+    else:
+        loads = [Load(1.0, float(busy), power_w) for busy, power_w in (watts or {}).items()]
+        against = "watts that were typed in"
+    found = fit_watts(loads, against, utc_now())
+    store(found)
+    return found
+
+
+def _recorded(device: Device, itself: Network) -> list[Network]:
+    """The networks of a model's kinds that a recorded device has; none if any can be measured."""
+    if not isinstance(device, RecordedDevice):
+        return []
+    kinds = {layer.kind.name for layer in itself.layers}
+    found = [
+        Network(f"recorded {i}", Workload(row.layers), row.layers)
+        for i, row in enumerate(device.networks, 1)
+        if any(layer.kind.name in kinds for layer in row.layers)
+    ]
+    if not found:
+        raise DataError(f"no network with a layer of {itself.name} was recorded")
+    return found
+
+
+__all__ = [
+    "after_steps",
+    "align",
+    "calibrate",
+    "check",
+    "evaluate",
+    "measure",
+    "profile",
+]

@@ -1,0 +1,1 @@
+"""Acquisition: what to measure next, measuring it, asking by file."""

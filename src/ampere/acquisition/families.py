@@ -1,0 +1,102 @@
+"""Families: unseen members of a model's family, as the paper samples them (section 4.1).
+
+A zoo family (`zoo:cnn5`) has a sampler of its own. Any other model, and a zoo model with arguments,
+is its own family: its layers at random widths from 1 to the original, widths that meet kept equal.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from ampere import zoo
+from ampere.core.choices import resample
+from ampere.core.layers import Layer
+from ampere.core.workloads import ModelSpec, Workload
+from ampere.profiles.profile import Training
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ampere.pytorch.reader import Input, Loss
+
+GIVE_UP = 1000  # draws without a new member
+T = TypeVar("T", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network that can be measured: what runs, and its layers."""
+
+    name: str
+    workload: Workload
+    layers: tuple[Layer, ...]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def read_network(model: nn.Module | str, input: Input | None, training: Training) -> Network:
+    """A model itself: by name it is built by its own code, a module again from its layers."""
+    from ampere.pytorch.reader import read
+
+    training = replace(training, loss=present_loss(training.loss))
+    layers = read(model, input, **vars(training))
+    if isinstance(model, str):
+        spec = ModelSpec(model, input_text(input), **vars(training))
+        return Network(model, Workload(model=spec), layers)
+    return Network(type(model).__name__, Workload(layers), layers)
+
+
+def present_loss(loss: Loss) -> str:
+    """The name of a loss that is really there: better known now than after minutes of metering."""
+    from ampere.pytorch.runtime.losses import find_loss, loss_name
+
+    name = loss_name(loss)
+    find_loss(name)
+    return name
+
+
+def input_text(input: Input | None) -> str | None:
+    """An input as it stands in a `ModelSpec`."""
+    from ampere.pytorch.reader import as_inputs
+
+    return None if input is None else str(as_inputs(input))
+
+
+def members(spec: ModelSpec, rng: random.Random) -> Iterator[Network]:
+    """Distinct members, in random order, until there seem to be no others."""
+    from ampere.pytorch.reader import layers_of
+
+    home, _, rest = spec.model.partition(":")
+    family = zoo.family(rest) if home == "zoo" and "(" not in rest else None
+    if family is None:
+        yield from resampled(spec.model, layers_of(spec), rng)
+        return
+    for name in _distinct(lambda: family.describe(family.sample(rng))):
+        member = replace(spec, model=name)
+        yield Network(name, Workload(model=member), layers_of(member))
+
+
+def resampled(name: str, layers: Sequence[Layer], rng: random.Random) -> Iterator[Network]:
+    """A network at distinct random widths, built from its layers."""
+    from ampere.pytorch.graph.counter import with_features
+
+    for drawn in _distinct(lambda: resample(layers, rng)):
+        counted = tuple(with_features(layer) for layer in drawn)
+        title = f"{name} {[dict(layer.widths) for layer in drawn]}"
+        yield Network(title, Workload(layers=counted), counted)
+
+
+def _distinct(draw: Callable[[], T]) -> Iterator[T]:
+    """What is drawn, equal draws left out, until nothing new seems to come."""
+    seen: set[T] = set()
+    misses = 0
+    while misses < GIVE_UP:
+        drawn = draw()
+        misses = misses + 1 if drawn in seen else 0
+        if not misses:
+            seen.add(drawn)
+            yield drawn

@@ -1,0 +1,258 @@
+"""Probing: which network to measure next, so that what will be asked is known best, per second.
+
+The additive method learns from any network, so the profiler may ask for whole members of a family
+as well as for variants. Each candidate is judged by how much measuring it will lower the variance
+of the models that the user will ask about (members of the family, or models that were given),
+relative to their cost, for each second that measuring it takes. Variance does not depend on what is
+measured, so several are chosen at once, each as if those before it were known already.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import NormalDist
+
+import numpy as np
+
+from ampere.acquisition.families import Network, members, resampled
+from ampere.acquisition.measure import Effort
+from ampere.acquisition.strategy import TOLERANCES, Strategy
+from ampere.core.choices import smallest
+from ampere.core.layers import Layer
+from ampere.core.variants import sample
+from ampere.core.workloads import Workload
+from ampere.errors import DataError
+from ampere.estimators.additive import AdditiveFit, fit_additive, inflation
+from ampere.estimators.base import usable
+from ampere.estimators.encoding import STEP, depth_context, distinct, identity_of
+from ampere.estimators.linear_mean import Array
+from ampere.estimators.sum_process import SumProcess
+from ampere.records.measurement import Measurement
+
+START = 4  # networks that are measured before anything is known: the first in the list
+POOL = 32  # members of a family that may be measured, and as many whose interval matters
+VARIANTS = 3  # of each kind that may be measured
+REFIT = 1.25  # hyper-parameters are fitted anew when there are so many times as many rows
+REACH = NormalDist().inv_cdf(0.95)
+
+
+@dataclass
+class Prober:
+    """The ask and tell of the additive method; its state is a function of what it was told.
+
+    `asked_about` are the models whose interval matters; it ends when their half interval (90 %,
+    without the noise of one more measurement) is `tolerance` of their cost on average, or after
+    `limit` measurements.
+    """
+
+    probes: Sequence[Network]
+    asked_about: Sequence[Sequence[Layer]]
+    tolerance: float = TOLERANCES["additive"]
+    limit: int = 40
+    guide: str = "energy"  # or time, where joules come too late to guide
+    effort: Effort = field(default_factory=Effort)
+    ended: bool = field(default=False, init=False)
+    cut_short: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        if not self.probes or not self.asked_about:
+            raise DataError("there is no network to measure, or none to ask about")
+        self._rows: list[Measurement] = []
+        self._open: dict[object, Network] = {}
+        for probe in self.probes:  # of two that are alike, the first
+            self._open.setdefault(identity_of(probe.layers), probe)
+        self._kinds = {layer.kind.name for probe in self.probes for layer in probe.layers}
+        self._asked: set[object] = set()
+        self._fit: AdditiveFit | None = None
+        self._fitted = self._added = 0  # rows that the last full fit had, and that are in it now
+
+    def ask(self, n: int = 1, affordable: float = float("inf")) -> list[Network]:
+        """Up to n networks to measure next; none if there is no time, or nothing left to ask."""
+        known = self._known
+        least = 2 - len(self._rows)  # without two there is no fit; unless they fail and fail
+        room = int(min(n, self.limit - known, max(affordable, least)))
+        free = [probe for key, probe in self._open.items() if key not in self._asked]
+        if room < 1 or not free:
+            return []
+        fit = self._refit()
+        missing = START - known
+        chosen = free[: min(room, missing)] if fit is None or missing > 0 else []
+        if not chosen and fit is not None:
+            chosen = self._best(fit, free, room)
+        self._asked |= {identity_of(probe.layers) for probe in chosen}
+        return chosen
+
+    def tell(self, row: Measurement) -> None:
+        """Learn from a measurement; one that failed is told too."""
+        if row.stage != "step":
+            return
+        self._rows.append(row)
+        key = identity_of(row.layers)
+        probe = self._open.pop(key, None)
+        self._asked.discard(key)
+        if row.failed is not None and "memory" in row.failed and probe is not None:
+            # What is larger will not fit either.
+            self._open = {k: p for k, p in self._open.items() if _bytes(p) < _bytes(probe)}
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the answers are sharp enough, or the measurements used up."""
+        known = self._known
+        if self.ended or known >= self.limit or not self._open:
+            return True
+        return known > START and self.half_interval <= self.tolerance
+
+    @property
+    def _known(self) -> int:
+        """Rows of these kinds of layers; a journal may hold another family's too."""
+        rows = usable(self._rows)
+        return sum(any(layer.kind.name in self._kinds for layer in row.layers) for row in rows)
+
+    @property
+    def half_interval(self) -> float:
+        """Half of the 90 % interval that a model asked about has on average, relative to it."""
+        fit = self._refit()
+        if fit is None:
+            return math.inf
+        mean, covariance = self._networks(fit, self.asked_about)
+        std = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+        return float(REACH * inflation(len(fit.energy.rows)) * np.mean(std / np.abs(mean)))
+
+    @property
+    def remaining(self) -> int:
+        """How many more measurements it takes at most."""
+        return max(0, min(self.limit - self._known, len(self._open)))
+
+    phase = None  # it takes all layers together
+
+    def end_phase(self) -> None:
+        """End it: there is no time for more, or nothing left to measure."""
+        self.cut_short = bool(self._open) and self.remaining > 0
+        self.ended = True
+
+    def _refit(self) -> AdditiveFit | None:
+        """The fit of what was told; between full fits, rows are only added.
+
+        When it is full depends on the rows alone, so whoever is told them at once, out of a
+        journal, goes on as one who was told them one by one.
+        """
+        rows = usable(self._rows)
+        if len(rows) < 2:
+            return None
+        full = _last_refit(len(rows))
+        if self._fit is None or self._fitted < full:
+            self._fit, self._fitted = fit_additive(rows[:full]), full
+            self._added = full
+        for i in range(self._added, len(rows)):
+            try:
+                self._fit = self._fit.tell(rows[i])
+            except DataError:  # a kind that was not seen before, or a surprise
+                self._fit, self._fitted = fit_additive(rows[: i + 1]), i + 1
+        self._added = len(rows)
+        return self._fit
+
+    def _best(self, fit: AdditiveFit, free: Sequence[Network], n: int) -> list[Network]:
+        """The probes that lower the relative variance of what is asked about most, per second."""
+        probes = [probe.layers for probe in free]
+        mean, covariance = self._networks(fit, [*probes, *self.asked_about])
+        k = len(free)
+        noise = self._process(fit).noise_var(mean[:k])
+        price = np.array([self._seconds(fit, layers) for layers in probes])
+        chosen: list[int] = []
+        while len(chosen) < min(n, k):
+            var = np.maximum(np.diagonal(covariance)[:k], 0.0) + noise
+            lowered = np.square(covariance[:k, k:] / mean[k:]).sum(1) / var
+            lowered[chosen] = -1.0
+            best = int(np.argmax(lowered / price))
+            chosen.append(best)
+            covariance = covariance - np.outer(covariance[:, best], covariance[best]) / var[best]
+        return [free[i] for i in chosen]
+
+    def _networks(
+        self, fit: AdditiveFit, networks: Iterable[Sequence[Layer]]
+    ) -> tuple[Array, Array]:
+        """Means and covariance of the joules of networks, or of what else guides."""
+        whole = [(*layers, STEP) for layers in networks]
+        found, counts = distinct(whole)
+        context = np.array([depth_context(layers[:-1]) for layers in whole])
+        return self._process(fit).predict(fit.encoder.encode(found), counts, context)
+
+    def _process(self, fit: AdditiveFit) -> SumProcess:
+        return fit.time if self.guide == "time" and fit.time is not None else fit.energy
+
+    def _seconds(self, fit: AdditiveFit, layers: Sequence[Layer]) -> float:
+        """What measuring a network takes: warming up, and bursts of at least one step."""
+        step = 0.0 if fit.time is None else max(float(_time(fit, layers)), 0.0)
+        rounds = (self.effort.min_rounds + self.effort.max_rounds) / 2
+        return 0.2 + self.effort.warmup_s + rounds * max(self.effort.burst_s, step)
+
+
+def _last_refit(rows: int) -> int:
+    """The largest number up to `rows` at which everything is fitted anew."""
+    last, following = 2, 3
+    while following <= rows:
+        last, following = following, max(following + 1, math.ceil(REFIT * following))
+    return last
+
+
+def _bytes(network: Network) -> float:
+    """What it holds, roughly: activations and parameters."""
+    known = [layer.features for layer in network.layers]
+    return math.fsum((f.activation_bytes or 0.0) + (f.parameter_bytes or 0.0) for f in known)
+
+
+def _time(fit: AdditiveFit, layers: Sequence[Layer]) -> float:
+    total = fit.predict(layers).total
+    return total.time_s if math.isfinite(total.time_s) else 0.0
+
+
+def make_prober(
+    itself: Network,
+    strategy: Strategy,
+    asked_about: Sequence[Sequence[Layer]] = (),
+    effort: Effort | None = None,
+    recorded: Sequence[Network] = (),
+    pool: int = POOL,
+) -> Prober:
+    """Who asks for members of a model's family, the ends of its widths first, and for variants.
+
+    Where only `recorded` networks can be measured, it chooses among these. `pool` is how many
+    members may be measured, and of how many the interval matters.
+    """
+    from ampere.pytorch.graph.counter import with_features
+    from ampere.pytorch.reader import plan_variants
+
+    rng = random.Random(f"probes {strategy.seed}")  # not the stream that evaluations draw from
+    spec = itself.workload.model
+    family = members(spec, rng) if spec else resampled(itself.name, itself.layers, rng)
+    drawn = list(itertools.islice(family, 2 * pool))
+    probed, others = drawn[::2], drawn[1::2]  # what is measured, and what is asked about
+    variants = [
+        sample(isolation, rng)
+        for isolation in plan_variants(itself.layers).isolations
+        for _ in range(VARIANTS)
+    ]
+
+    def built(name: str, layers: Sequence[Layer]) -> Network:
+        counted = tuple(with_features(layer) for layer in layers)
+        return Network(name, Workload(counted), counted)
+
+    probes = recorded or [
+        itself,
+        built(f"smallest {itself.name}", smallest(itself.layers)),
+        *probed,
+        *(built(f"candidate {i}", layers) for i, layers in enumerate(asked_about, 1)),
+        *(built(str(variant), variant.layers) for variant in variants),
+    ]
+    return Prober(
+        probes,
+        asked_about or [network.layers for network in others] or [itself.layers],
+        strategy.tolerance,
+        strategy.max_measurements,
+        strategy.guide,
+        effort or Effort(),
+    )

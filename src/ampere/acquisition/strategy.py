@@ -1,0 +1,49 @@
+"""Strategy: how a profile is learned, and when it is enough."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ampere.errors import DataError
+from ampere.estimators.gp import KERNELS
+from ampere.profiles.profile import METHODS
+
+GUIDES = ("energy", "time")
+# The paper's own for a kind of layer; for whole models, what a minute of measuring can reach.
+TOLERANCES = {"paper": 0.05, "additive": 0.08}
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """When to stop, what guides, and which kernel.
+
+    The additive method stops at `max_measurements` in all, or when half of the 90 % interval of the
+    models that it was made for is `tolerance` of them; the paper's at `max_points` of each kind, or
+    when its largest standard deviation is `tolerance` of it. The default is the method's own.
+    """
+
+    method: str = "additive"
+    max_measurements: int = 40
+    seed: int = 0
+    max_points: int = 20
+    tolerance: float = math.nan
+    guide: str = "energy"
+    kernel: str = "matern52"
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise DataError(f"unknown method {self.method!r}: use one of {', '.join(METHODS)}")
+        if self.max_measurements < 2:
+            raise DataError(f"max_measurements is {self.max_measurements}: use 2 or more")
+        if self.max_points < 2:
+            raise DataError(f"max_points is {self.max_points}: at least the 2 bounds are needed")
+        if math.isnan(self.tolerance):
+            object.__setattr__(self, "tolerance", TOLERANCES[self.method])
+        if not 0 < self.tolerance < 1:
+            raise DataError(f"tolerance is {self.tolerance}: use a share such as 0.05")
+        if self.guide not in GUIDES:
+            raise DataError(f"unknown guide {self.guide!r}: use one of {', '.join(GUIDES)}")
+        if self.kernel not in KERNELS:
+            known = ", ".join(KERNELS)
+            raise DataError(f"unknown kernel {self.kernel!r}: use one of {known}")

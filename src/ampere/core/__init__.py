@@ -1,0 +1,1 @@
+"""Core: what everything else speaks of, as plain frozen data."""

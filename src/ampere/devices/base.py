@@ -1,0 +1,73 @@
+"""What a device is: something that loads a workload and repeats its training step under a meter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from ampere.core.fingerprint import Fingerprint
+from ampere.core.layers import Features, Json
+from ampere.core.workloads import Workload
+from ampere.meters.base import Provenance, Resolution
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A workload that is ready to run on the device, and what the device knows of its layers."""
+
+    handle: int
+    features: tuple[Features, ...] = ()
+
+
+@dataclass(frozen=True)
+class Burst:
+    """A number of steps in one go, with their joules and seconds in total."""
+
+    steps: int
+    energy_j: float
+    time_s: float
+
+
+class Device(Protocol):
+    """Hardware with settings.
+
+    A crash, hang or lack of memory raises `MeasurementFailed`, a reading that cannot be true
+    `MeterFault`; a device that is lost for good `DeviceError`.
+    """
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What must stay the same for measurements to mix, and what should."""
+        ...
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where this device's joules come from."""
+        ...
+
+    @property
+    def resolution(self) -> Resolution:
+        """How finely its meter tells: bursts are long enough for it."""
+        ...
+
+    @property
+    def meter(self) -> Mapping[str, Json]:
+        """The meter's name and settings."""
+        ...
+
+    def load(self, workload: Workload) -> Loaded:
+        """Build a workload and make it ready to run."""
+        ...
+
+    def burst(self, handle: int, steps: int) -> Burst:
+        """Run this many steps and say what they took."""
+        ...
+
+    def unload(self, handle: int) -> None:
+        """Forget a workload."""
+        ...
+
+    def close(self) -> None:
+        """End whatever the device started."""
+        ...

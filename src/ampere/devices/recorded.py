@@ -1,0 +1,124 @@
+"""Recorded: a journal replayed as a device, so that strategies are compared on real data offline.
+
+It can only load the networks that its journal has, and their bursts come back in the order in which
+they were measured, the drift of their moments divided out. Whoever chooses what to measure chooses
+among `networks`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+
+from ampere.core.fingerprint import Fingerprint
+from ampere.core.layers import Json, Layer, Widths
+from ampere.core.workloads import IDLE_STEP_S, Workload
+from ampere.devices.base import Burst, Loaded
+from ampere.errors import DataError, MeasurementFailed
+from ampere.meters.base import Provenance, Resolution
+from ampere.records.journal import read_journal
+from ampere.records.measurement import Measurement
+
+BURSTS = ("energy_j", "time_s", "energy_drift", "drift")  # as a journal has them, one value a burst
+Key = tuple[str, tuple[tuple[str, Widths, int], ...]]
+
+
+class RecordedDevice:
+    """The device of a journal, as far as the journal knows it.
+
+    Args:
+        path: A profile, or any journal. Rows without seconds cannot be replayed.
+    """
+
+    resolution = Resolution()
+
+    def __init__(self, path: str | Path) -> None:
+        self._header, rows = read_journal(path)
+        self._rows = {
+            _key(row.stage, row.layers): row
+            for row in rows
+            if row.failed is None and math.isfinite(row.time_s_per_step)
+        }
+        if not self.networks:
+            raise DataError(f"{path} has no measurement to replay: no joules and seconds of a step")
+        self.meter: Mapping[str, Json] = {"name": "recorded", "settings": {"path": str(path)}}
+        self._loaded: dict[int, Iterator[tuple[float, float]]] = {}
+
+    @property
+    def provenance(self) -> Provenance:
+        """Recorded, if they were measured once; else what they were."""
+        known = self._header.provenance
+        return Provenance.RECORDED if known.metered == "measured" else known
+
+    @property
+    def networks(self) -> tuple[Measurement, ...]:
+        """Whole training steps that it can replay."""
+        return tuple(row for row in self._rows.values() if row.stage == "step")
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """The journal's own, marked as recorded."""
+        known = self._header.fingerprint
+        return Fingerprint({**known.identity, "recorded": "yes"}, known.conditions)
+
+    def load(self, workload: Workload) -> Loaded:
+        """Find a network in the journal."""
+        handle = 1 + max(self._loaded, default=0)
+        self._loaded[handle] = cycle(self._bursts(workload))
+        return Loaded(handle)
+
+    def burst(self, handle: int, steps: int) -> Burst:
+        """The next of the bursts that were measured, for so many steps."""
+        energy_j, time_s = next(self._loaded[handle])
+        return Burst(steps, steps * energy_j, steps * time_s)
+
+    def unload(self, handle: int) -> None:
+        """Forget a network."""
+        self._loaded.pop(handle, None)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _bursts(self, workload: Workload) -> list[tuple[float, float]]:
+        """Joules and seconds of a step, burst by burst."""
+        header = self._header
+        if workload.stage == "idle":
+            return [((header.idle_w or 0.0) * IDLE_STEP_S, IDLE_STEP_S)]
+        if workload.stage == "reference":  # the same at all times: whatever it is, it cancels out
+            return [(header.reference_energy_j or 1.0, header.reference_time_s or 1.0)]
+        row = self._rows.get(_key(workload.stage, _layers_of(workload)))
+        if row is None:
+            raise MeasurementFailed("it is not in the recorded journal")
+        return _corrected(row)
+
+
+def _layers_of(workload: Workload) -> Sequence[Layer]:
+    if workload.model is None:
+        return workload.layers
+    from ampere.pytorch.reader import layers_of
+
+    return layers_of(workload.model)
+
+
+def _corrected(row: Measurement) -> list[tuple[float, float]]:
+    """Bursts as the row's own numbers came from them; without bursts, those numbers."""
+    columns = [row.bursts.get(name) for name in BURSTS]
+    lists = [column for column in columns if isinstance(column, list)]
+    found = []
+    if len(lists) == len(BURSTS) and len({len(column) for column in lists}) == 1:
+        left_out = row.bursts.get("outlier") or ()
+        for i, values in enumerate(zip(*lists, strict=True)):
+            if i not in left_out and all(map(_is_cost, values)):  # null: a reading that was lost
+                joules, seconds, hungrier, slower = values
+                found.append((joules / hungrier, seconds / slower))
+    return found or [(row.energy_j_per_step, row.time_s_per_step)]
+
+
+def _is_cost(value: Json) -> bool:
+    return isinstance(value, (int, float)) and value > 0
+
+
+def _key(stage: str, layers: Sequence[Layer]) -> Key:
+    return stage, tuple((layer.kind.name, layer.widths, layer.count) for layer in layers)

@@ -1,0 +1,228 @@
+"""The process that does the work: builds workloads, runs bursts of steps, reads the meter.
+
+It speaks JSON lines on standard input and output, one answer a request, and ends with its input:
+
+    {"do": "open", "meter": ..., "settings": ...}   -> {"framework": ..., "threads": ..., ...}
+    {"do": "describe"}                              -> {"identity": ..., "conditions": ...}
+    {"do": "load", "workload": ...}                 -> {"handle": 1}
+    {"do": "burst", "handle": 1, "steps": 20}       -> {"energy_j": ..., "time_s": ...}
+    {"do": "unload", "handle": 1}                   -> {}
+
+A crash, a hang or a lack of memory takes down this process and nothing else. It is also what runs
+on other devices, whose Python may be as old as 3.8: so are all files that it imports.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import queue
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ampere.core.fingerprint import local_fingerprint
+from ampere.core.workloads import IDLE_STEP_S, Settings, Workload
+from ampere.errors import AmpereError, DeviceError, MeterFault
+from ampere.meters.base import Meter, energy_between
+from ampere.meters.calibration import calibrated
+from ampere.meters.registry import choose_meter, open_meter
+
+WAIT_S = 60.0  # for another worker on this device to end
+
+
+class Worker:
+    """Answers requests; one method a request."""
+
+    def __init__(self) -> None:
+        self.meter: Meter | None = None
+        self.settings = Settings()
+        self.steps: dict[int, Callable[[], Any]] = {}
+        self.lock: Any = None
+        self.built = 0
+
+    def open(
+        self, meter: dict[str, Any] | None, settings: dict[str, Any], master: str = ""
+    ) -> dict[str, Any]:
+        """Open the meter, if it is read here, and put the settings into force.
+
+        With the name of a master, the device is this worker's alone.
+        """
+        try:
+            from ampere.pytorch.runtime.trainer import apply_settings
+        except ImportError as error:
+            raise DeviceError(
+                f"{sys.executable} cannot use torch ({_line(error)}): install it there, or choose"
+                " a Python that has it"
+            ) from None
+        if master:
+            self.lock = _lock(master)
+        self.settings = Settings(**settings)
+        framework, threads = apply_settings(self.settings)
+        answer: dict[str, Any] = {"framework": framework, "threads": threads}
+        answer["freed_memory"] = keep_memory()
+        if meter is None:
+            return answer
+        name = choose_meter(meter["name"], self.settings.accelerator)
+        chosen = calibrated(name, meter["settings"])
+        self.meter = open_meter(name, **chosen)
+        with contextlib.suppress(MeterFault):  # any other error is better known now than later
+            self.meter.read()
+        return {
+            **answer,
+            "provenance": self.meter.provenance.value,
+            "resolution": vars(self.meter.resolution),
+            "meter": {"name": name, "settings": chosen},
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """What this machine is, and how it is at present."""
+        return local_fingerprint({}).to_json()
+
+    def load(self, workload: dict[str, Any]) -> dict[str, Any]:
+        """Build a workload; its handle is how later requests name it."""
+        handle = 1 + max(self.steps, default=0)
+        wanted = Workload.from_json(workload)
+        if wanted.stage == "idle":
+            self.steps[handle] = lambda: time.sleep(IDLE_STEP_S)
+            return {"handle": handle}
+        from ampere.pytorch.runtime.trainer import make_trainer
+
+        self.built += 1
+        if self.built <= 2:
+            # The framework stays, and what it imports when it first runs: to look for garbage in
+            # all of it would take 0.15 s each time.
+            gc.freeze()
+        stage = "step" if wanted.stage == "reference" else wanted.stage
+        self.steps[handle] = make_trainer(wanted, self.settings).stage(stage)
+        gc.collect()  # cycles in what was unloaded since
+        return {"handle": handle}
+
+    def burst(self, handle: int, steps: int) -> dict[str, Any]:
+        """Run steps, between two readings of the meter if it is read here."""
+        from ampere.pytorch.runtime.trainer import synchronise
+
+        step = self.steps[handle]
+        gc.disable()  # a collection inside a burst would be charged to whoever it hits
+        try:
+            synchronise(self.settings)
+            before = self.meter.read() if self.meter else None
+            start_s = time.perf_counter()
+            for _ in range(steps):
+                step()
+            synchronise(self.settings)
+            time_s = time.perf_counter() - start_s
+            after = self.meter.read() if self.meter else None
+        finally:
+            gc.enable()
+        if self.meter is None or before is None or after is None:
+            return {"time_s": time_s}
+        energy_j, time_s = energy_between(before, after)
+        return {"energy_j": energy_j, "time_s": time_s, "resolution": vars(self.meter.resolution)}
+
+    def unload(self, handle: int) -> dict[str, Any]:
+        """Forget a workload."""
+        self.steps.pop(handle, None)
+        return {}
+
+
+def answer(worker: Worker, line: str) -> dict[str, Any]:
+    """One request, one answer; whatever goes wrong becomes an answer too."""
+    request = json.loads(line)
+    try:
+        action = getattr(worker, request.pop("do"))
+        result: dict[str, Any] = action(**request)
+        return result
+    except AmpereError as error:
+        return {"error": type(error).__name__, "message": str(error)}
+    except MemoryError:
+        return {"error": "MeasurementFailed", "message": "out of memory"}
+    except Exception as error:
+        return {"error": "MeasurementFailed", "message": f"{type(error).__name__}: {_line(error)}"}
+
+
+def keep_memory() -> str:
+    """Let the allocator keep what is freed, for the next step; says what becomes of it now.
+
+    glibc gives large blocks back to the kernel and faults them in again, or not, depending on what
+    else lies in the heap: the same network then takes up to a third more in one process than in
+    another, for as long as the process lives. Other C libraries are left as they are.
+    """
+    trim_threshold, mmap_max = -1, -4  # M_TRIM_THRESHOLD, M_MMAP_MAX of malloc.h
+    try:
+        libc = ctypes.CDLL("libc.so.6")
+        kept = libc.mallopt(trim_threshold, 2**31 - 1) and libc.mallopt(mmap_max, 0)
+    except (OSError, AttributeError):
+        return "as the system does"
+    return "kept" if kept else "as the system does"
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [""])[0]
+
+
+def _lock(master: str) -> Any:
+    """Keep other workers of this user off the device: two at once would measure each other.
+
+    An earlier worker of the same master has lost its connection, and may not know it for hours:
+    it is ended.
+    """
+    import fcntl
+
+    path = Path(tempfile.gettempdir()) / f"ampere-worker-{os.getuid()}.lock"
+    file = path.open("a+")
+    end_s = time.monotonic() + WAIT_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except OSError:
+            file.seek(0)
+            pid, _, its_master = file.read().partition(" ")
+        if its_master == master:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        if time.monotonic() > end_s:
+            file.close()
+            raise DeviceError(
+                f"another worker of ampere (pid {pid}) is measuring on this device: wait until it"
+                " is done, or end it"
+            )
+        time.sleep(0.2)
+    file.truncate(0)
+    file.write(f"{os.getpid()} {master}")
+    file.flush()
+    return file
+
+
+def _listen(requests: queue.Queue[str]) -> None:
+    """Hand requests on until standard input ends: then nobody waits for what is under way."""
+    for line in sys.stdin:
+        requests.put(line)
+    os._exit(0)
+
+
+def main() -> None:
+    """Serve requests until standard input ends."""
+    # Whatever a user's model prints must not end up between our answers.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    with contextlib.suppress(OSError):  # if memory runs out, this process is the one to go
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    requests: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    worker = Worker()
+    while True:
+        answers.write(json.dumps(answer(worker, requests.get())) + "\n")
+
+
+if __name__ == "__main__":
+    main()

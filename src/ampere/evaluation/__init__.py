@@ -1,0 +1,1 @@
+"""Evaluation: how well estimates hold, and whether a machine can be measured on."""

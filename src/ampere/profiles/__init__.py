@@ -1,0 +1,1 @@
+"""Profiles: what a device taught us, and estimates from it."""

@@ -1,0 +1,126 @@
+"""Dividing: where a model's joules go, layer by layer, and stage by stage where that is known."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ampere.core import tables
+from ampere.core.layers import Layer, LayerKind, Widths
+from ampere.errors import AmpereError, NotCovered
+from ampere.estimators.base import Line, usable
+from ampere.estimators.encoding import STEP
+from ampere.profiles.estimate import Estimate, interval
+from ampere.profiles.profile import Profile
+from ampere.records.measurement import STAGES, Measurement
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ampere.pytorch.reader import Input
+
+PARTS = STAGES[1:]  # of a step: forward, backward, update
+ITSELF = "the step itself"  # what a step costs whatever its layers are
+
+
+@dataclass(frozen=True)
+class Portion:
+    """Layers that are the same: their joules a step, and which share of them each stage takes."""
+
+    name: str
+    kind: LayerKind
+    energy_j: float
+    energy_j_std: float
+    time_s: float
+    share: float
+    stages: tuple[float, ...] = ()
+
+    @property
+    def energy_j_interval(self) -> tuple[float, float]:
+        """The 90 % interval of the joules."""
+        return interval(self.energy_j, self.energy_j_std)
+
+
+@dataclass(frozen=True)
+class Division:
+    """A model's estimate as portions, in the order of its layers."""
+
+    model: str
+    estimate: Estimate
+    portions: tuple[Portion, ...]
+    stages: Mapping[str, tuple[float, ...]]  # of every kind whose stages were run alone
+
+
+def divide(
+    profile: Profile,
+    model: nn.Module | str | Sequence[Layer] | None = None,
+    input: Input | None = None,
+) -> Division:
+    """Where the joules of a model go.
+
+    By default it is the one that the profile was made for if that is of the zoo (a file that
+    somebody sent must not run code of theirs), else the largest profiled network.
+
+    Raises:
+        NotCovered: The profile knows no layer of the model.
+    """
+    name, said = _subject(profile, model, input)
+    stages = _stage_shares(profile.measurements)
+    groups = tables.grouped(said.lines, lambda line: (line.layer.kind.name, line.layer.widths))
+    portions = tuple(_portion(lines, said.energy_j, stages) for lines in groups)
+    return Division(name, said, portions, stages)
+
+
+def _subject(
+    profile: Profile, model: nn.Module | str | Sequence[Layer] | None, input: Input | None
+) -> tuple[str, Estimate]:
+    if model is not None:
+        name = model if isinstance(model, str) else "the given model"
+        found = profile.estimate(model, input)
+        if not found.lines:
+            raise NotCovered(f"the profile covers no layer of {name}: name a model of its family")
+        return name, found
+    named = profile.header.model or ""
+    if named.startswith("zoo:"):
+        with suppress(AmpereError, ModuleNotFoundError):  # another zoo, or no torch
+            found = profile.estimate(named)
+            if found.lines:
+                return named, found
+    largest = max(usable(profile.measurements), key=lambda row: row.energy_j_per_step)
+    return "the largest profiled network", profile.estimate(largest.layers)
+
+
+def _portion(
+    lines: Sequence[Line], total_j: float, stages: Mapping[str, tuple[float, ...]]
+) -> Portion:
+    layer, costs = lines[0].layer, [line.cost for line in lines]
+    widths = "".join(f" {name}={width}" for name, width in layer.widths.items())
+    name = tables.times(layer.name, sum(line.layer.count for line in lines)) + widths
+    energy_j = math.fsum(cost.energy_j for cost in costs)
+    return Portion(
+        ITSELF if layer.kind == STEP.kind else name,
+        layer.kind,
+        energy_j,
+        math.fsum(cost.energy_j_std for cost in costs),  # the same layer, the same error
+        math.fsum(cost.time_s for cost in costs),
+        energy_j / total_j,
+        stages.get(layer.kind.name, ()),
+    )
+
+
+def _stage_shares(measurements: Sequence[Measurement]) -> dict[str, tuple[float, ...]]:
+    """Shares of the stages of each kind, over those widths at which all of them were run alone."""
+    found: dict[tuple[str, Widths], dict[str, float]] = defaultdict(dict)
+    for row in measurements:
+        if row.failed is None and row.stage in PARTS and len(row.layers) == 1:
+            layer = row.layers[0]
+            found[layer.kind.name, layer.widths][row.stage] = row.energy_j_per_step
+    sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(PARTS))
+    for (kind, _), joules in found.items():
+        if len(joules) == len(PARTS):
+            sums[kind] = [old + joules[part] for old, part in zip(sums[kind], PARTS, strict=True)]
+    return {kind: tuple(each / sum(three) for each in three) for kind, three in sums.items()}

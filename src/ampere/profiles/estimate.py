@@ -1,0 +1,238 @@
+"""Estimating: the cost of a whole model is the sum over its layers (paper, section 3.4, eq. 4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import NormalDist
+
+from ampere.core import tables
+from ampere.core.layers import Json, Layer, Widths
+from ampere.errors import DataError
+from ampere.estimators.base import Fit, Line, Prediction
+from ampere.estimators.encoding import STEP
+from ampere.meters.base import Provenance
+
+CONFIDENCE = 0.9
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Joules and seconds of training a model: interval, a line per layer, and what is not in it.
+
+    Data loading and validation are not in it either: they were not part of what was metered.
+    """
+
+    lines: tuple[Line, ...]
+    energy_j: float
+    energy_j_std: float
+    time_s: float
+    time_s_std: float
+    steps: int = 1
+    uncovered: tuple[Layer, ...] = ()
+    device: str = ""
+    provenance: Provenance | None = None
+    method: str = "additive"
+    battery_wh: float | None = None
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def energy_j_interval(self) -> tuple[float, float]:
+        """The 90 % interval of the joules."""
+        return interval(self.energy_j, self.energy_j_std)
+
+    @property
+    def time_s_interval(self) -> tuple[float, float]:
+        """The 90 % interval of the seconds."""
+        return interval(self.time_s, self.time_s_std)
+
+    @property
+    def battery_share(self) -> float | None:
+        """Which share of the battery the job takes."""
+        return None if self.battery_wh is None else self.energy_j / (3600 * self.battery_wh)
+
+    def for_steps(self, steps: int) -> Estimate:
+        """The same model trained for this many steps; errors of a step do not average out."""
+        if steps < 1:
+            raise DataError(f"{steps} steps is not a training job: use 1 or more")
+        by = steps / self.steps
+        lines = tuple(replace(line, cost=line.cost.times(by)) for line in self.lines)
+        return replace(
+            self,
+            lines=lines,
+            energy_j=by * self.energy_j,
+            energy_j_std=by * self.energy_j_std,
+            time_s=by * self.time_s,
+            time_s_std=by * self.time_s_std,
+            steps=steps,
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data, as `ampere estimate --json` prints it."""
+        row: dict[str, Json] = {
+            "energy_j": _finite(self.energy_j),
+            "energy_j_interval": [_finite(value) for value in self.energy_j_interval],
+            "time_s": _finite(self.time_s),
+            "time_s_interval": [_finite(value) for value in self.time_s_interval],
+            "steps": self.steps,
+            "layers": [line.to_json() for line in self.lines],
+            "uncovered": [
+                {"name": layer.name, "kind": layer.kind.name, "widths": dict(layer.widths)}
+                for layer in self.uncovered
+            ],
+            "device": self.device,
+            "provenance": None if self.provenance is None else self.provenance.value,
+            "method": self.method,
+            "warnings": list(self.warnings),
+        }
+        if self.battery_wh is not None:
+            row["battery_wh"], row["battery_share"] = self.battery_wh, self.battery_share
+        return row
+
+    def __repr__(self) -> str:
+        return self._page().text()
+
+    def _repr_html_(self) -> str:
+        return self._page().html()
+
+    def _page(self) -> tables.Page:
+        """A row for each kind and widths: layers that are the same stand together, as ×3."""
+        groups = tables.grouped([line.layer for line in self.lines], _same)
+        lines = tables.grouped(self.lines, lambda line: _same(line.layer))
+        energies = [math.fsum(line.cost.energy_j for line in group) for group in lines]
+        stds = [math.fsum(line.cost.energy_j_std for line in group) for group in lines]
+        times = [math.fsum(line.cost.time_s for line in group) for group in lines]
+        shares = [energy / self.energy_j if self.energy_j else math.nan for energy in energies]
+        n = len(groups)
+        unit, texts = tables.same_unit([*energies, self.energy_j, *stds, self.energy_j_std], "J")
+        time_unit, time_texts = tables.same_unit([*times, self.time_s], "s")
+        columns = (texts[: n + 1], texts[n + 1 :], map(tables.percent, [*shares, 1.0]), time_texts)
+        numbers = list(zip(*columns, strict=True))
+        names = [_described(group) for group in groups]
+        unknown = [_described(group) for group in tables.grouped(self.uncovered, _same)]
+        return tables.Page(
+            self._title(),
+            (
+                "layer",
+                "operation",
+                "widths",
+                f"energy ({unit})",
+                "± std",
+                "share",
+                f"time ({time_unit})",
+            ),
+            [
+                *((*name, *row) for name, row in zip(names, numbers, strict=False)),
+                *((*name, "not covered", "", "", "") for name in unknown),
+            ],
+            "<<<>>>>",
+            ("total", "", "", *numbers[-1]),
+            self._facts(),
+        )
+
+    def _title(self) -> str:
+        every = sum(line.layer.kind != STEP.kind for line in self.lines) + len(self.uncovered)
+        if not self.lines:
+            return f"unknown: the profile covers none of {tables.plural(every, 'layer')}"
+        missing = f" without {len(self.uncovered)} of {every} layers" if self.uncovered else ""
+        low_j, high_j = map(tables.joules, self.energy_j_interval)
+        low_s, high_s = map(tables.seconds, self.time_s_interval)
+        known = math.isfinite(self.time_s)
+        time = f"{tables.seconds(self.time_s)} ({low_s} to {high_s})" if known else "time unknown"
+        return (
+            f"{tables.plural(self.steps, 'training step')}{missing}:"
+            f" {tables.joules(self.energy_j)} (90 % interval {low_j} to {high_j}), {time}"
+        )
+
+    def _facts(self) -> list[tuple[str, str]]:
+        origin = tables.origin(self.provenance and self.provenance.value)
+        measured = origin.startswith("measured")  # what was; the estimate itself never is
+        energy = f"estimated from joules {origin}" if measured else f"joules are {origin}"
+        facts = [
+            ("device", self.device or tables.UNKNOWN),
+            ("energy", f"{energy}; method {self.method}"),
+            ("not in it", "data loading, validation"),
+        ]
+        if self.battery_wh is not None:
+            share = f"{tables.percent(self.battery_share)} of {self.battery_wh:g} Wh"
+            facts.append(("battery", f"{share} ({tables.watt_hours(self.energy_j)})"))
+        return [*facts, *(("warning", text) for text in self.warnings)]
+
+
+def _same(layer: Layer) -> tuple[str, Widths]:
+    return layer.kind.name, layer.widths
+
+
+def _described(layers: Sequence[Layer]) -> tuple[str, str, str]:
+    """Name, operation and widths of layers that are the same."""
+    first = layers[0]
+    widths = " ".join(f"{name}={width}" for name, width in first.widths.items())
+    count = sum(layer.count for layer in layers)
+    return tables.times(first.name, count), first.kind.operation, widths
+
+
+def estimate(
+    layers: Sequence[Layer],
+    fit: Fit,
+    *,
+    steps: int = 1,
+    battery_wh: float | None = None,
+    device: str = "",
+    provenance: Provenance | None = None,
+) -> Estimate:
+    """What a fit says of these layers; those that it does not cover are named, not zero."""
+    said = fit.predict(layers)
+    result = Estimate(
+        said.lines,
+        said.total.energy_j,
+        said.total.energy_j_std,
+        said.total.time_s,
+        said.total.time_s_std,
+        uncovered=said.uncovered,
+        device=device,
+        provenance=provenance,
+        method=fit.method,
+        battery_wh=battery_wh,
+        warnings=tuple(_warnings(said)),
+    )
+    return result if steps == 1 else result.for_steps(steps)
+
+
+def _warnings(said: Prediction) -> list[str]:
+    texts = []
+    if said.uncovered:
+        names = ", ".join(layer.name for layer in said.uncovered)
+        texts.append(f"not in the total, the profile does not cover them: {names}")
+    borrowed = [line.layer.name for line in said.lines if line.borrowed]
+    if borrowed:
+        names = ", ".join(borrowed)
+        texts.append(f"never profiled, so borrowed from other kinds, with a wide interval: {names}")
+    outside = [line.layer.name for line in said.lines if line.extrapolated and not line.borrowed]
+    if outside:
+        texts.append(f"extrapolated beyond the profiled widths: {', '.join(outside)}")
+    return texts
+
+
+def interval(mean: float, std: float) -> tuple[float, float]:
+    """The 90 % interval of something that cannot be below 0."""
+    reach = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * std
+    low = mean - reach
+    return (0.0 if low < 0 else low), mean + reach  # NaN stays NaN
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def read_layer_list(rows: Sequence[Mapping[str, Json]]) -> tuple[Layer, ...]:
+    """Plain layers, for estimating without a model: each row a layer, or one row with `layers`."""
+    for row in rows:
+        if not isinstance(row, Mapping):
+            raise DataError(f"a layer is an object with a kind and widths, not {row!r:.80}")
+    if len(rows) > 1 and any("layers" in row for row in rows):
+        raise DataError("several networks in one file: estimate them one by one")
+    flat = [layer for row in rows for layer in (row.get("layers") or [row])]
+    if not flat:
+        raise DataError("there is no layer to estimate: give one JSON object a line")
+    return tuple(Layer.from_json(row) for row in flat)

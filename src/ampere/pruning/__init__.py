@@ -1,0 +1,1 @@
+"""Pruning: cut a model to a budget."""

@@ -1,0 +1,71 @@
+"""Guides: what candidates cost, in joules by a profile or, to compare with, in FLOPs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Protocol
+
+from ampere.core.tables import flops, joules
+from ampere.errors import DataError
+from ampere.estimators.linear_mean import Array, Ints
+from ampere.profiles.family_tables import FamilyTables
+
+
+class Guide(Protocol):
+    """What candidates cost."""
+
+    def cost(self, widths: Ints) -> Array:
+        """What is expected of each."""
+
+    def bound(self, widths: Ints) -> Array:
+        """What each stays under with the asked confidence; never less than its cost."""
+
+    def describe(self, cost: float) -> str:
+        """A cost in words."""
+
+
+@dataclass(frozen=True)
+class EnergyGuide:
+    """Joules of a training step, from a profile's tables."""
+
+    tables: FamilyTables
+    confidence: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0.5 <= self.confidence < 1:
+            raise DataError(f"confidence is {self.confidence}: use 0.5 or more, and less than 1")
+
+    def cost(self, widths: Ints) -> Array:
+        """Expected joules."""
+        return self.tables.estimate_many(widths)
+
+    def bound(self, widths: Ints) -> Array:
+        """Joules that are not exceeded with the asked confidence."""
+        if self.confidence == 0.5:
+            return self.cost(widths)
+        deviations = NormalDist().inv_cdf(self.confidence)
+        return self.cost(widths) + deviations * self.tables.std(widths)
+
+    def describe(self, cost: float) -> str:
+        """`1.23 mJ`."""
+        return joules(cost)
+
+
+@dataclass(frozen=True)
+class FlopsGuide:
+    """FLOPs of a training step, which are known exactly."""
+
+    tables: FamilyTables
+
+    def cost(self, widths: Ints) -> Array:
+        """FLOPs, forward and backward together."""
+        return self.tables.flops(widths)
+
+    def bound(self, widths: Ints) -> Array:
+        """The same."""
+        return self.cost(widths)
+
+    def describe(self, cost: float) -> str:
+        """`743 MFLOP`."""
+        return flops(cost)

@@ -1,0 +1,243 @@
+"""Pruning, as a result: a model cut to a budget, and what it was and will cost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from ampere.core import tables
+from ampere.core.layers import Json, Layer
+from ampere.errors import DataError
+from ampere.profiles.estimate import Estimate
+from ampere.pruning.budget import JOULES, SHARE, Budget
+from ampere.records.measurement import Measurement
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ampere.pytorch.pruning.slimmer import Slim
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """A model cut to a budget, with what it was and will be estimated, and metered, to cost."""
+
+    name: str
+    budget: Budget
+    limit_j: float  # of a step
+    confidence: float
+    strategy: str
+    guide: str
+    importance: str
+    before: Estimate
+    after: Estimate
+    was: tuple[Layer, ...] = field(repr=False)
+    slim: Slim = field(repr=False, compare=False)
+    widths: Mapping[str, int]
+    full: Mapping[str, int]
+    kept: float  # the mean share of importance
+    ratios: Mapping[str, float] = field(repr=False)  # what each module loses, by its name
+    steps: int | None = None  # of the whole job
+    tuned: int = 0  # of these for fine-tuning, all finalists together
+    accuracy: tuple[float, float] | None = None  # before and after, on the data's test part
+    metered: tuple[Measurement, Measurement] | None = None
+    source: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def model(self) -> nn.Module:
+        """The model itself, with the weights that were kept."""
+        return self.slim.model
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the whole model fits, so that nothing was cut."""
+        return self.widths == self.full
+
+    @property
+    def bound_j(self) -> float:
+        """Joules that a step stays under with the asked confidence."""
+        reach = NormalDist().inv_cdf(self.confidence) * self.after.energy_j_std
+        return self.after.energy_j + reach
+
+    @property
+    def metered_ratio(self) -> float | None:
+        """Metered joules after as a share of those before."""
+        if self.metered is None:
+            return None
+        before, after = self.metered
+        return after.energy_j_per_step / before.energy_j_per_step
+
+    def pruning_ratio_dict(self, model: nn.Module) -> dict[nn.Module, float]:
+        """What Torch-Pruning's pruners take: the modules of a model, and what each loses.
+
+        Those that lose nothing are in it too: a pruner has a ratio of its own for all others.
+        """
+        return {model.get_submodule(name): ratio for name, ratio in self.ratios.items()}
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write weights, widths and a Python file that builds the model into a new folder."""
+        from ampere.pytorch.pruning.files import write_model
+
+        target = Path(folder)
+        refuse_to_overwrite(target)
+        try:
+            with _draft_of(target) as draft:
+                write_model(draft, self.slim, self.source, self._title(), self.to_json())
+        except OSError as error:
+            raise DataError(f"cannot write {target}: {error.strerror or error}") from None
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data, as `ampere prune --json` prints it."""
+        metered, right = self.metered or (None, None), self.accuracy or (None, None)
+        sides = zip(("before", "after"), (self.before, self.after), metered, right, strict=True)
+        provenance = self.before.provenance
+        return {
+            "model": self.name,
+            "budget": str(self.budget),
+            "budget_j_per_step": self.limit_j,
+            "confidence": self.confidence,
+            **{
+                side: {
+                    "estimate_j": estimate.energy_j,
+                    "interval_j": list(estimate.energy_j_interval),
+                    "metered_j": None if row is None else row.energy_j_per_step,
+                    "accuracy": accuracy,
+                }
+                for side, estimate, row, accuracy in sides
+            },
+            "metered_ratio": self.metered_ratio,
+            "provenance": None if provenance is None else provenance.value,
+            "metered_provenance": self.metered and self.metered[1].provenance.value,
+            "widths": dict(self.widths),
+            "full_widths": dict(self.full),
+            "strategy": self.strategy,
+            "guide": self.guide,
+            "importance": self.importance,
+            "importance_kept": self.kept,
+            "steps": self.steps,
+            "warnings": list(self.warnings),
+        }
+
+    def __repr__(self) -> str:
+        return self._page().text()
+
+    def _repr_html_(self) -> str:
+        return self._page().html()
+
+    def _title(self) -> str:
+        before, after = map(tables.joules, (self.before.energy_j, self.after.energy_j))
+        if self.unchanged:
+            return f"{self.name} fits {self.budget} as it is: {before} a training step, estimated"
+        by = " by FLOPs" if self.guide == "flops" else ""
+        cut = f"{self.name}, cut to {self.budget}{by}"
+        return f"{cut}: {after} a training step, not {before}, estimated"
+
+    def _page(self) -> tables.Page:
+        """A row for each layer; those that were and are the same stand together."""
+        pairs = list(zip(self.was, self.slim.layers, strict=True))
+        groups = tables.grouped(
+            range(len(pairs)), lambda i: (pairs[i][0].kind.name, *(p.widths for p in pairs[i]))
+        )
+        sides = (self.before, self.after)
+        joules = [
+            [sum(estimate.lines[i].cost.energy_j for i in group) for group in groups]
+            + [estimate.energy_j]
+            for estimate in sides
+        ]
+        unit, texts = tables.same_unit([*joules[0], *joules[1]], "J")
+        numbers = [
+            (before, after, tables.percent(new / old) if old > 0 else tables.UNKNOWN)
+            for before, after, old, new in zip(
+                texts[: len(groups) + 1], texts[len(groups) + 1 :], *joules, strict=True
+            )
+        ]
+        rows = [
+            (tables.times(was.name, len(group)), was.kind.operation, _changes(was, layer), *row)
+            for group, (was, layer), row in zip(
+                groups, (pairs[group[0]] for group in groups), numbers, strict=False
+            )
+        ]
+        headers = ("layer", "operation", "widths", f"before ({unit})", f"after ({unit})", "share")
+        total = ("with the step itself", "", "", *numbers[-1])
+        return tables.Page(self._title(), headers, rows, "<<<>>>", total, self._facts())
+
+    def _facts(self) -> list[tuple[str, str]]:
+        low, high = map(tables.joules, self.after.energy_j_interval)
+        budget = f"{self.budget}: {tables.joules(self.limit_j)} a step"
+        if self.steps and self.budget.unit in JOULES:
+            budget += f" over {tables.plural(self.steps, 'step')}"
+            budget += f", {tables.number(self.tuned)} of them fine-tuning" if self.tuned else ""
+        provenance = self.before.provenance
+        facts = [
+            ("budget", budget),
+            ("estimate", f"{tables.joules(self.after.energy_j)} (90 % interval {low} to {high})"),
+        ]
+        if self.guide == "energy" and self.bound_j <= self.limit_j:
+            sure = f"with {100 * self.confidence:g} % confidence"
+            facts.append(("surely", f"under {tables.joules(self.bound_j)} {sure}"))
+        if self.metered is not None:
+            facts.append(("metered", self._verdict(*self.metered)))
+        if not self.unchanged:
+            kept = f"{tables.percent(self.kept)} of the importance ({self.importance})"
+            search = f"strategy {self.strategy}, guided by {self.guide}"
+            facts += [("search", search), ("kept", kept)]
+        if self.accuracy is not None:
+            was, now = map(tables.percent, self.accuracy)
+            facts.append(("accuracy", f"{now} on test samples, {was} before it was cut"))
+        facts += [
+            ("energy", f"joules are {tables.origin(provenance and provenance.value)}"),
+            ("device", self.before.device or tables.UNKNOWN),
+        ]
+        return [*facts, *(("warning", text) for text in self.warnings)]
+
+    def _verdict(self, before: Measurement, after: Measurement) -> str:
+        """A share is one of what was metered; joules are joules."""
+        scale = before.energy_j_per_step / self.before.energy_j
+        limit_j = scale * self.limit_j if self.budget.unit == SHARE else self.limit_j
+        inside = "inside" if after.energy_j_per_step <= limit_j else "OVER"
+        was, now = (tables.joules(row.energy_j_per_step) for row in (before, after))
+        text = f"{now}, {tables.percent(self.metered_ratio)} of {was}: {inside} the budget"
+        if after.provenance is self.before.provenance:
+            return text
+        return f"{text} ({tables.origin(after.provenance.value)})"
+
+
+def _changes(was: Layer, layer: Layer) -> str:
+    """`in=3 out=32→21`."""
+    return " ".join(
+        f"{name}={size}" if layer.widths[name] == size else f"{name}={size}→{layer.widths[name]}"
+        for name, size in was.widths.items()
+    )
+
+
+def refuse_to_overwrite(folder: Path) -> None:
+    """Raise unless the folder is new, or empty, and can be made."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder} is there already: choose another folder, or remove it first")
+    home = next(each for each in folder.absolute().parents if each.exists())
+    if not home.is_dir() or not os.access(home, os.W_OK):
+        raise DataError(f"cannot write {folder}: {home} is no folder that you may write to")
+
+
+@contextmanager
+def _draft_of(target: Path) -> Iterator[Path]:
+    """A folder that takes its place at the end: one that is there is whole."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        draft.chmod(0o755)
+        yield draft
+        if target.exists():
+            target.rmdir()
+        draft.rename(target)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise

@@ -1,0 +1,89 @@
+"""Verifying: narrower models under the meter, before anything is trained.
+
+A search finds where a profile is too cheerful. So candidates that take more than the budget allows
+are dropped; where none is left, they are looked for again, with as much less allowed as the meter
+said too much.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ampere.acquisition.measure import Effort, Reference, measure
+from ampere.core.choices import resize
+from ampere.core.layers import Layer
+from ampere.core.workloads import Workload
+from ampere.devices.base import Device
+from ampere.errors import DataError
+from ampere.records.measurement import Measurement, succeeded
+
+ROUNDS = 3
+MARGIN = 0.99  # of what is left, so that noise alone does not decide the next round
+
+Candidates = Sequence[Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class Verified:
+    """Candidates inside the budget by the meter, or the best one where none is; and their rows."""
+
+    candidates: Candidates
+    whole: Measurement
+    rows: Sequence[tuple[Mapping[str, int], Measurement]]
+    dropped: int  # in earlier rounds
+
+    def rows_of(self, widths: Mapping[str, int]) -> tuple[Measurement, Measurement]:
+        """What the whole model and this candidate took, side by side."""
+        return self.whole, next(row for known, row in self.rows if known == widths)
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """Who meters candidates beside the whole model, all burst by burst in turn.
+
+    `allowed` is a share of what the whole model takes, or joules of a step.
+    """
+
+    device: Device
+    nominal: Reference
+    layers: Sequence[Layer]
+    effort: Effort
+    allowed: float
+    is_share: bool
+    watch: Callable[[str], None]
+
+    def verify(
+        self,
+        candidates: Candidates,
+        limit_j: float,
+        search: Callable[[float], Candidates] | None = None,
+    ) -> Verified:
+        """Those that are inside; `search` looks for others under another limit."""
+        dropped = 0
+        for turn in range(1, ROUNDS + 1):
+            whole, *rows = self._measure(candidates)
+            most_j = self.allowed * (whole.energy_j_per_step if self.is_share else 1.0)
+            pairs = list(zip(candidates, rows, strict=True))
+            inside = [each for each, row in pairs if row.energy_j_per_step <= most_j]
+            if inside or search is None or turn == ROUNDS:
+                break
+            limit_j *= MARGIN * statistics.median(most_j / row.energy_j_per_step for row in rows)
+            try:
+                candidates = search(limit_j)
+            except DataError:  # even the smallest takes more: what there is stays, and is told so
+                break
+            dropped += len(rows)
+        return Verified(inside or candidates[:1], whole, pairs, dropped)
+
+    def _measure(self, candidates: Candidates) -> list[Measurement]:
+        from ampere.pytorch.graph.counter import with_features
+
+        count = len(candidates)
+        self.watch("metering both models" if count == 1 else f"metering {count} candidates")
+        networks = [tuple(self.layers)] + [
+            tuple(map(with_features, resize(self.layers, each))) for each in candidates
+        ]
+        work = [(Workload(layers), layers) for layers in networks]
+        return succeeded(measure(self.device, work, self.nominal, self.effort), "the model")

@@ -1,0 +1,1 @@
+"""Graph: reads a model into layers."""

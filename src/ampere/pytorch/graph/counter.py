@@ -1,0 +1,113 @@
+"""What a layer does in one training step: floating-point operations, bytes, parameters.
+
+Counted on the meta device, forward and backward, with torch's own counter: on the CPU it misses
+LSTMs and fused attention. 2 FLOPs a multiply-add, for the whole batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from ampere.core.layers import Features, Layer, Widths, shape_at, structure_of
+from ampere.pytorch.graph.recorder import tensors_in
+from ampere.pytorch.graph.recurrence import RECURRENT, Shortened, left_out_flops, shorten
+from ampere.pytorch.graph.shortcuts import QuickNorms, quick
+from ampere.pytorch.runtime.builder import build_layer, example_inputs, is_module
+
+
+def with_features(layer: Layer) -> Layer:
+    """The same layer with its features and parameters filled in."""
+    features, params = _count(replace(layer, name="", features=Features(), params=None))
+    return replace(layer, features=features, params=params)
+
+
+@lru_cache(maxsize=4096)
+def _count(layer: Layer) -> tuple[Features, int]:
+    with torch.device("meta"):
+        module = build_layer(layer).train()
+    inputs = example_inputs(layer, "meta")
+    written = _BytesWritten()
+    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
+        # No leaves: the layer may work in place on what it is given.
+        given = [x.clone() if x.requires_grad else x for x in inputs]
+        with written:
+            result = module(*given)
+        backward(result)
+    flops = counter.get_total_flops() + sum(map(left_out_flops, written.shortened))
+    params = sum(p.numel() for p in module.parameters())
+    size = sum(p.numel() * p.element_size() for p in module.parameters())
+    return Features(float(flops), float(written.total), float(size)), params
+
+
+def backward(result: Any) -> None:
+    """Send a gradient back through everything that came out and has one."""
+    ends = [tensor for _, tensor in tensors_in(result) if tensor.requires_grad]
+    if ends:
+        torch.autograd.backward([end.sum() for end in ends])
+
+
+def runs_resized(layer: Layer) -> bool:
+    """Whether a layer runs at other widths, and delivers what it should there."""
+    calls = structure_of(layer.kind).calls
+    if all(is_module(call) for call in calls):  # their sizes follow from rules, not from asking
+        return True
+    steps = tuple(sorted(structure_of(layer.kind).multiples.items()))  # no part of the kind's name
+    return _runs_resized(replace(layer, name=""), steps)
+
+
+@lru_cache(maxsize=4096)
+def _runs_resized(layer: Layer, steps: tuple[tuple[str, int], ...]) -> bool:
+    other = {
+        name: width - step if width > step else width + step
+        for name, width in layer.widths.items()
+        for step in (dict(steps)[name],)
+    }
+    return _runs(replace(layer, widths=Widths(other)))
+
+
+def _runs(layer: Layer) -> bool:
+    structure = structure_of(layer.kind)
+    batch = int(layer.kind.attributes["batch"])
+    try:
+        with torch.device("meta"):
+            module = build_layer(layer).train()
+        with torch.no_grad(), QuickNorms():
+            result = module(*example_inputs(layer, "meta"))
+        made = [tuple(tensor.shape) for _, tensor in tensors_in(result)]
+        shapes = [shape_at(port.shape, layer.widths) for port in structure.outputs]
+    except Exception:  # whatever torch or a size objects to
+        return False
+    return len(made) == len(shapes) and all(
+        got in (want, (batch, *want)) for got, want in zip(made, shapes, strict=True)
+    )
+
+
+class _BytesWritten(torch.overrides.TorchFunctionMode):
+    """Adds up what the functions and modules of a forward pass write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+        self.seen: set[int] = set()
+        self.alive: list[torch.Tensor] = []
+        self.shortened: list[Shortened] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in RECURRENT and not kwargs and (short := shorten(func, args)) is not None:
+            result, left_out = short
+            self.shortened.append(left_out)
+        else:
+            result = quick(func, args)(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor):
+            storage = result.untyped_storage()._cdata  # views share it, and write nothing
+            if storage not in self.seen and not isinstance(result, nn.Parameter):
+                self.seen.add(storage)
+                self.alive.append(result)
+                self.total += result.numel() * result.element_size()
+        return result

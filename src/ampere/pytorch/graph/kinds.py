@@ -1,0 +1,108 @@
+"""The kind of a structure: a name that people can read, and the numbers inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import nn
+
+from ampere.core.layers import Call, Json, LayerKind, Role, Size, Structure
+
+_FUNCTIONS = (
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "addmm",
+)
+LONGEST = 120  # letters of a name, before only what has weights is written out
+WEIGHTED = (nn.modules.conv._ConvNd, nn.Linear, nn.Embedding, nn.RNNBase, nn.MultiheadAttention)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all layers of a model are trained with: part of each kind."""
+
+    batch: int
+    optimizer: str = "sgd"
+    loss: str = "auto"
+
+    @classmethod
+    def of(cls, kind: LayerKind) -> Setting:
+        """The setting that a kind was read in; the loss stands in LAST only."""
+        given = kind.attributes
+        return cls(int(given["batch"]), str(given["optimizer"]), str(given.get("loss", "auto")))
+
+
+def describe(structure: Structure, role: Role, setting: Setting) -> LayerKind:
+    """Name a structure and list its attributes."""
+    words, heavy = [], []
+    attributes: dict[str, Json] = {"batch": setting.batch, "optimizer": setting.optimizer}
+    loss = setting.loss if role is Role.LAST and setting.loss != "auto" else ""
+    if loss:
+        attributes["loss"] = loss
+    for call in structure.calls:
+        word = _word(call.op)
+        if call.op in ("parameter", "buffer"):
+            continue
+        kernel = call.arguments.get("kernel_size")
+        if kernel is not None:
+            word += "x".join(map(str, kernel if isinstance(kernel, list) else [kernel]))
+        words.append(word)
+        if _has_weights(call):
+            heavy.append(call)
+    if len(heavy) == 1:
+        _write_attributes(heavy[0], attributes)
+    positions = [size for size in structure.input if isinstance(size, int)]
+    if len(structure.input) == 3 and len(positions) > 1:
+        attributes["height"], attributes["width"] = positions[-2:]
+    elif len(structure.input) == 2:
+        attributes["length"] = positions[-1] if positions else 0
+    elif structure.inputs[0].dtype == "int64":
+        attributes["length"] = structure.input[0]
+    operation = "+".join(_collapse([_word(call.op) for call in heavy])) or "+".join(words[:3])
+    frozen = " frozen" if heavy and all(call.frozen for call in heavy) else ""
+    where = ",".join("x".join(map(str, port.shape)) for port in structure.inputs)
+    label = "+".join(_collapse(words))
+    if len(label) > LONGEST:
+        label = f"{operation}+{len(words) - len(heavy)} more"
+    trained = " ".join(filter(None, (f"b{setting.batch} float32 {setting.optimizer}", loss)))
+    name = f"{role.value} {label} @{where} {trained}{frozen} #{structure.digest}"
+    return LayerKind(name, role, operation, attributes, structure)
+
+
+def _has_weights(call: Call) -> bool:
+    if "." in call.op:
+        name = call.op.rpartition(".")[2]
+        return name in _FUNCTIONS
+    cls = getattr(nn, call.op, None)
+    return isinstance(cls, type) and issubclass(cls, WEIGHTED)
+
+
+def _word(op: str) -> str:
+    name = op.rpartition(".")[2].strip("_")
+    return {"getitem": "select", "iadd": "add"}.get(name.lower(), name.lower())
+
+
+def _collapse(words: Sequence[str]) -> list[str]:
+    """Equal words counted, in order of first appearance."""
+    counts: dict[str, int] = {}
+    for word in words:
+        counts[word] = counts.get(word, 0) + 1
+    return [word if n == 1 else f"{n}×{word}" for word, n in counts.items()]
+
+
+def _write_attributes(call: Call, attributes: dict[str, Json]) -> None:
+    short = {"kernel_size": "kernel", "stride": "stride", "padding": "padding", "groups": "groups"}
+    for argument, name in short.items():
+        value = call.arguments.get(argument)
+        if isinstance(value, list):
+            value = value[0] if len(set(value)) == 1 else value
+        if isinstance(value, int | list):
+            attributes[name] = value
+    entering = call.arguments.get("in_features")
+    if isinstance(entering, dict):
+        attributes["flatten"] = Size.parse(entering["size"]).times

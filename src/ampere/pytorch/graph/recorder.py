@@ -1,0 +1,294 @@
+"""What happens while a model runs, call by call: standard modules whole, functions between them.
+
+Standard `torch.nn` modules are recorded as one call, because a network built from the same modules
+runs the same kernels with the same overheads; what a user's own `forward` does between them is
+recorded as functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import nn
+from torch.overrides import TorchFunctionMode, resolve_name
+
+from ampere.errors import ModelError
+from ampere.pytorch.graph.shortcuts import quick, run_quickly
+
+# Standard modules with children of their own that are still one call.
+WHOLE = (nn.MultiheadAttention, nn.RNNBase)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor, by the call that made it; call 0 stands for the model's inputs, one a path."""
+
+    call: int
+    path: tuple[int, ...] = ()
+
+
+@dataclass
+class TracedCall:
+    """One call: where it stands, what it was called with, what came out."""
+
+    index: int
+    op: str
+    stack: tuple[tuple[str, int], ...]  # the module calls around it: name and number of each
+    run: Callable[..., Any] | None = None
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    module: nn.Module | None = None
+    parameter: torch.Tensor | None = None
+    name: str = ""  # of the parameter
+    outputs: dict[tuple[int, ...], torch.Tensor] = field(default_factory=dict)
+    before: tuple[int, ...] = ()  # shape of its first tensor input
+    after: tuple[Value, ...] = ()  # written in place before: to be run behind these
+    through: Value | None = None  # the view through which it writes in place
+    detached: bool = False
+    reached: bool = True  # by a gradient from the model's outputs
+
+    @property
+    def where(self) -> str:
+        """The innermost module that it belongs to."""
+        return self.stack[-1][0] if self.stack else ""
+
+    @property
+    def inputs(self) -> list[Value]:
+        """The values it reads, in order."""
+        return list(values_in((self.args, self.kwargs)))
+
+    @property
+    def needs(self) -> list[Value]:
+        """The values that must be there before it runs."""
+        return [*self.inputs, *self.after]
+
+    @property
+    def trains(self) -> bool:
+        """Whether it holds parameters that are not frozen, neither by flag nor by `no_grad`."""
+        if not self.reached or not any(t.requires_grad for t in self.outputs.values()):
+            return False
+        if self.parameter is not None:
+            return self.parameter.requires_grad
+        return self.module is not None and any(p.requires_grad for p in self.module.parameters())
+
+
+def values_in(tree: Any) -> Iterator[Value]:
+    """All values inside nested arguments."""
+    if isinstance(tree, Value):
+        yield tree
+    elif isinstance(tree, slice):
+        yield from values_in((tree.start, tree.stop, tree.step))
+    elif isinstance(tree, tuple | list):
+        for part in tree:
+            yield from values_in(part)
+    elif isinstance(tree, Mapping):
+        for part in tree.values():
+            yield from values_in(part)
+
+
+def tensors_in(tree: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """All tensors inside nested arguments or results, each with where it stands."""
+    if isinstance(tree, torch.Tensor):
+        yield path, tree
+    elif isinstance(tree, tuple | list):
+        for i, part in enumerate(tree):
+            yield from tensors_in(part, (*path, i))
+    elif isinstance(tree, Mapping):
+        for i, part in enumerate(tree.values()):
+            yield from tensors_in(part, (*path, i))
+    elif isinstance(tree, slice):
+        yield from tensors_in((tree.start, tree.stop, tree.step), path)
+
+
+class Recorder(TorchFunctionMode):
+    """Records functions; modules are recorded by the wrappers that `whole_modules` puts around."""
+
+    def __init__(self, names: Mapping[int, str], parameters: Set[str]) -> None:
+        super().__init__()
+        self.calls: list[TracedCall] = []
+        self.values: dict[int, Value] = {}
+        self.alive: list[torch.Tensor] = []  # an id is only unique while its object lives
+        self.names, self.parameters = names, parameters
+        self.writers: dict[int, Value] = {}  # storages that were written in place, and by what
+        self.inside = 0
+        self.custom = 0
+        self.scope: list[tuple[str, int]] = []
+        self.entered = 0
+        self.failed_in: str | None = None
+
+    def know(self, tensor: torch.Tensor, value: Value) -> None:
+        """From now on this tensor is this value."""
+        self.alive.append(tensor)
+        self.values[id(tensor)] = value
+
+    def record(
+        self, op: str, run: Callable[..., Any], args: Any, kwargs: Any, module: nn.Module | None
+    ) -> Any:
+        """Run a call and write it down if a tensor comes out."""
+        entering = [tensor for _, tensor in tensors_in((args, kwargs))]
+        versions = [tensor._version for tensor in entering]
+        detached = not torch.is_grad_enabled() and not self.custom
+        result = quick(run, args)(*args, **kwargs)
+        written = [t for t, v in zip(entering, versions, strict=True) if t._version != v]
+        made = result
+        if result is None and written:  # x[:, 0] = 0 is a call too
+            made = written[0]
+        same = module is not None and bool(args) and result is args[0]  # identity
+        if not any(True for _ in tensors_in(made)) or (same and not written):
+            return result
+        references, options = self.refer(args), self.refer(kwargs)
+        index = len(self.calls) + 1
+        call = TracedCall(index, op, tuple(self.scope), run, references, options, module)
+        call.before = tuple(entering[0].shape) if entering else ()
+        call.detached = detached and any(t.requires_grad for t in entering)
+        read = set(call.inputs)
+        behind = [self.writers.get(_storage(tensor)) for tensor in entering]
+        call.after = tuple({v for v in behind if v is not None and v not in read})
+        if written and written[0]._is_view():
+            call.through = self.values.get(id(written[0]))
+        self.calls.append(call)
+        for path, tensor in tensors_in(made):
+            call.outputs[path] = tensor
+            self.know(tensor, Value(index, path))
+        for tensor in written:
+            self.writers[_storage(tensor)] = Value(index, next(iter(call.outputs)))
+        return result
+
+    def refer(self, tree: Any) -> Any:
+        """Arguments with each tensor replaced by the value that it is."""
+        if isinstance(tree, torch.Tensor):
+            if id(tree) not in self.values:
+                self.add_constant(tree)
+            return self.values[id(tree)]
+        if isinstance(tree, list):  # x[[0, 2]] is not x[0, 2]
+            return [self.refer(part) for part in tree]
+        if isinstance(tree, tuple):
+            return tuple(self.refer(part) for part in tree)
+        if isinstance(tree, Mapping):
+            return {key: self.refer(part) for key, part in tree.items()}
+        if isinstance(tree, slice):
+            return slice(*self.refer((tree.start, tree.stop, tree.step)))
+        return tree
+
+    def add_constant(self, tensor: torch.Tensor) -> None:
+        """A tensor that no call made: a parameter or buffer that a user's module holds itself."""
+        if tensor.grad_fn is not None:
+            raise ModelError(
+                "a tensor comes from code that cannot be followed, such as torch.jit.script"
+            )
+        name = self.names.get(id(tensor), "")
+        op = "parameter" if name in self.parameters or tensor.requires_grad else "buffer"
+        call = TracedCall(len(self.calls) + 1, op, tuple(self.scope), parameter=tensor, name=name)
+        call.outputs[()] = tensor
+        self.calls.append(call)
+        self.know(tensor, Value(call.index))
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        return self.record(_full_name(func), func, args, kwargs, None)
+
+
+_HOMES = {
+    "torch": torch,
+    "torch.Tensor": torch.Tensor,
+    "torch.nn.functional": nn.functional,
+    "torch._C._nn": torch._C._nn,
+    "torch.special": torch.special,
+    "torch.linalg": torch.linalg,
+    "torch.fft": torch.fft,
+}
+
+
+@lru_cache(maxsize=4096)
+def _full_name(func: Callable[..., Any]) -> str:
+    """Where a function of torch can be found again."""
+    name = getattr(func, "__name__", "")
+    homes = (f"{home}.{name}" for home, at in _HOMES.items() if getattr(at, name, None) is func)
+    return resolve_name(func) or next(homes, None) or repr(func)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError):  # a sparse tensor has none
+        return id(tensor)
+
+
+def is_whole(module: nn.Module) -> bool:
+    """Whether a module is recorded as one call: standard, and without children that run."""
+    standard = type(module).__module__.startswith("torch.nn.modules")
+    return standard and (isinstance(module, WHOLE) or not any(module.children()))
+
+
+@contextmanager
+def whole_modules(model: nn.Module, recorder: Recorder) -> Iterator[None]:
+    """Wrap the forward of every module: standard ones record, others only say where we are."""
+    before = {module: module.__dict__.get("forward") for module in model.modules()}
+
+    def wrap(name: str, module: nn.Module) -> None:
+        original = module.forward
+
+        def forward(
+            *args: Any,
+            _module: nn.Module = module,
+            _name: str = name,
+            _original: Callable[..., Any] = original,
+            **kwargs: Any,
+        ) -> Any:
+            recorder.entered += 1
+            recorder.scope.append((_name, recorder.entered))
+            try:
+                if recorder.inside or not is_whole(_module):
+                    return _original(*args, **kwargs)
+                recorder.inside += 1  # what happens in a standard module is not recorded
+                try:
+                    with torch._C.DisableTorchFunction():
+                        run = run_quickly(_module, _original)
+                        return recorder.record(type(_module).__name__, run, args, kwargs, _module)
+                finally:
+                    recorder.inside -= 1
+            except Exception:
+                if recorder.failed_in is None:
+                    recorder.failed_in = _name
+                raise
+            finally:
+                recorder.scope.pop()
+
+        module.__dict__["forward"] = forward
+
+    try:
+        for name, module in model.named_modules():
+            wrap(name, module)
+        yield
+    finally:
+        for module, forward in before.items():
+            if forward is None:
+                module.__dict__.pop("forward", None)
+            else:
+                module.__dict__["forward"] = forward
+
+
+@contextmanager
+def open_functions(recorder: Recorder) -> Iterator[None]:
+    """A custom autograd function is read as what its forward does: gradients are recorded there."""
+    original = torch.autograd.Function.__dict__["apply"]
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.custom += 1
+        try:
+            return original.__func__(cls, *args, **kwargs)
+        finally:
+            recorder.custom -= 1
+
+    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        torch.autograd.Function.apply = original  # type: ignore[method-assign]

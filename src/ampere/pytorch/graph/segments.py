@@ -1,0 +1,263 @@
+"""Where a trace is cut into segments: between calls, where one value is live.
+
+A value is live from the call that makes it to the last that needs it. Where exactly one is, what
+came before and what follows have nothing else in common: what branches inside (a residual block, an
+encoder layer) stays whole. Two kinds of values are carried past a cut instead of preventing it, and
+the layer that reads them has several inputs:
+
+A. Long skips: values that the model itself, not one of its blocks, hands on over several of its
+   parts (the skips of a U-Net, the memory of an encoder-decoder) or past a part that does not need
+   them (the other branch of a siamese network), or that a part hands on over three or more blocks
+   inside it (the memory of a decoder). A block that uses such a value twice is not cut between.
+B. If a segment of many layers still holds more than half of the model's work, all that live between
+   the parts of the module that it lies in (the branches of HRNet, the cells of NASNet).
+
+What does not depend on the model's input (a mask, a position table) never prevents a cut.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import pairwise
+
+from torch import nn
+
+from ampere.pytorch.graph.recorder import TracedCall, Value
+from ampere.pytorch.graph.trace import Trace
+
+Segment = list[TracedCall]
+MANY = 8  # weights in a row; the blocks that people write have fewer
+NORMALISATION = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+_ATTENTION = "scaled_dot_product_attention"
+_PRODUCTS = {
+    *("linear", "matmul", "__matmul__", "__rmatmul__", "bmm", "mm", "addmm", "baddbmm"),
+    *("einsum", "tensordot", _ATTENTION),
+}
+
+
+def cut(traced: Trace) -> list[Segment]:
+    """The calls that the output needs, in segments; constants are left to those who use them."""
+    return _Cutter(traced).segments()
+
+
+def constants(traced: Trace) -> dict[int, TracedCall]:
+    """The parameters and buffers that users' modules hold themselves, by their number."""
+    return {call.index: call for call in traced.calls if call.parameter is not None}
+
+
+@dataclass(frozen=True)
+class _Range:
+    """How long a value lives, in positions of the ordered calls, and who uses it."""
+
+    first: int
+    last: int
+    uses: tuple[int, ...]
+
+    @property
+    def whole(self) -> list[tuple[int, int]]:
+        """All of it."""
+        return [(self.first, self.last)]
+
+
+class _Cutter:
+    def __init__(self, traced: Trace) -> None:
+        self.traced = traced
+        self.constants = constants(traced)
+        self.tainted = tainted_calls(traced)
+        self.calls = self._ordered()
+        self.depths = [common_depth(a.stack, b.stack) for a, b in pairwise(self.calls)]
+        self.work = [work(call) for call in self.calls]
+        self.ranges = self._ranges()
+        self.glued = self._glued()
+
+    def segments(self) -> list[Segment]:
+        """Cut, then cut again what is still more than half of the model."""
+        blocking = {v: self._blocking(v, span) for v, span in self.ranges.items()}
+        half = sum(self.work) / 2
+        start = 0
+        found: list[Segment] = []
+        for end in self._ends(0, len(self.calls), blocking):
+            for a, b in self._halved(start, end, half):
+                found.append(self.calls[a:b])
+            start = end
+        return [segment for segment in found if segment]
+
+    def _halved(self, start: int, end: int, half: float) -> Iterator[tuple[int, int]]:
+        """A range of calls, cut between the parts of its module while it is over half."""
+        inner = self.depths[start : end - 1]
+        work = self.work[start:end]
+        level = min(inner, default=0)
+        parts = [start, *(start + i + 1 for i, d in enumerate(inner) if d == level), end]
+        if sum(work) <= half or sum(1 for w in work if w) <= MANY or len(parts) == 2:
+            yield start, end
+            return
+        for a, b in pairwise(parts):
+            inside = {v: r.whole for v, r in self.ranges.items() if a <= r.first and r.last < b}
+            begin = a
+            for stop in self._ends(a, b, inside):
+                yield from self._halved(begin, stop, half)
+                begin = stop
+
+    def _ordered(self) -> list[TracedCall]:
+        """Calls without the input stand right before their first user."""
+        by_index = {call.index: call for call in self.traced.calls}
+        needed: set[int] = set()
+        stack = [value.call for value in self.traced.outputs]
+        stack += [value.call for value in self.traced.written]
+        while stack:
+            index = stack.pop()
+            if index and index not in needed:
+                needed.add(index)
+                stack.extend(value.call for value in by_index[index].needs)
+        order: list[TracedCall] = []
+        placed: set[int] = set()
+
+        def place(index: int) -> None:
+            if index == 0 or index in placed or index in self.constants:
+                return
+            call = by_index[index]
+            for value in call.needs:
+                if value.call not in self.tainted:
+                    place(value.call)
+            placed.add(index)
+            order.append(call)
+
+        for call in self.traced.calls:
+            if call.index in needed and call.index in self.tainted:
+                place(call.index)
+        for value in self.traced.outputs:  # what is returned without the input
+            place(value.call)
+        return order
+
+    def _ranges(self) -> dict[Value, _Range]:
+        born = {call.index: position for position, call in enumerate(self.calls)}
+        uses: dict[Value, list[int]] = defaultdict(list)
+        for position, call in enumerate(self.calls):
+            for value in call.needs:
+                if value.call in self.tainted:
+                    uses[value].append(position)
+        ranges = {}
+        for value, at in uses.items():
+            first = born[value.call] if value.call else at[0]  # an input is fetched when needed
+            ranges[value] = _Range(first, at[-1], tuple(at))
+        return ranges  # what only the caller reads prevents no cut
+
+    def _glued(self) -> set[int]:
+        """Positions between a view and a write through it: elsewhere it would be a copy."""
+        born = {call.index: position for position, call in enumerate(self.calls)}
+        found: set[int] = set()
+        for position, call in enumerate(self.calls):
+            if call.through is not None and call.through.call in born:
+                found.update(range(born[call.through.call], position))
+        return found
+
+    def _blocking(self, value: Value, span: _Range) -> list[tuple[int, int]]:
+        """Between which positions a value prevents a cut."""
+        if span.first + 1 == span.last and not self._side_by_side(value):
+            return span.whole  # no skip: the next call may well put the batch first
+        level = self._level(value, span)
+        parts: dict[object, int] = defaultdict(int)
+        for position in range(span.first + 1, span.last + 1):
+            if self.work[position] > 0:
+                parts[self._part(position, level)] += 1
+        blocks = sum(1 for weights in parts.values() if weights > 1)
+        aside = len(parts) >= 2 or len(span.uses) == 1
+        if not (level <= 1 and aside) and blocks < 3:
+            return span.whole
+        used: dict[object, list[int]] = defaultdict(list)
+        for position in span.uses:
+            used[self._part(position, level)].append(position)
+        return [(uses[0], uses[-1]) for uses in used.values() if len(uses) > 1]
+
+    def _part(self, position: int, level: int) -> object:
+        """What a call belongs to, among the parts of the module call at a level."""
+        stack = self.calls[position].stack
+        return stack[level] if len(stack) > level else position
+
+    def _level(self, value: Value, span: _Range) -> int:
+        """How deep the innermost module call lies that hands a value to all who use it."""
+        stacks = [self.calls[position].stack for position in span.uses]
+        if len(stacks) == 1:  # the one in which it is made and used
+            made = self.calls[span.first].stack[:1] if value.call == 0 else ()
+            return common_depth(made or self.calls[span.first].stack, stacks[0])
+        return min(common_depth(stacks[0], stack) for stack in stacks[1:])
+
+    def _ends(
+        self, start: int, end: int, blocking: Mapping[Value, list[tuple[int, int]]]
+    ) -> list[int]:
+        """The ends of the segments between two positions."""
+        change: dict[int, int] = defaultdict(int)
+        apart = set(self.glued)
+        for value, spans in blocking.items():
+            for first, last in spans:
+                change[max(first, start)] += 1
+                change[max(last, start)] -= 1
+                if not self._side_by_side(value):
+                    apart.update(range(first, last))
+        ends, live = [], 0
+        for position in range(start, end - 1):
+            live += change[position]
+            made_from_input = self.calls[position].index in self.tainted
+            if live <= 1 and made_from_input and position not in apart:
+                ends.append(position + 1)
+        return [*ends, end]
+
+    def _side_by_side(self, value: Value) -> bool:
+        """Whether the samples of a batch lie one behind the other, as all layers expect them."""
+        if value.call == 0:
+            return True
+        call = self.traced.calls[value.call - 1]
+        return tuple(call.outputs[value.path].shape)[:1] == (self.traced.batch,)
+
+
+def tainted_calls(traced: Trace) -> set[int]:
+    """The numbers of the calls that depend on the model's input."""
+    tainted = {0}
+    for call in traced.calls:
+        if any(value.call in tainted for value in call.needs):
+            tainted.add(call.index)
+    return tainted
+
+
+def common_depth(a: Sequence[object], b: Sequence[object]) -> int:
+    """How many module calls two calls lie in together."""
+    for i, (mine, theirs) in enumerate(zip(a, b, strict=False)):
+        if mine != theirs:
+            return i
+    return min(len(a), len(b))
+
+
+def multiplies(call: TracedCall, tainted: Set[int]) -> bool:
+    """Whether a call multiplies by weights: what a layer is made around."""
+    if call.index not in tainted:  # a position table goes with the layer that adds it
+        return False
+    if call.module is not None:
+        small = (*NORMALISATION, nn.PReLU)
+        return not isinstance(call.module, small) and any(True for _ in call.module.parameters())
+    name = call.op.rpartition(".")[2]
+    by_weights = any(value.call not in tainted for value in call.inputs)
+    attends = name == _ATTENTION  # what does not depend on the input is its mask
+    return by_weights and not attends and (name in _PRODUCTS or _is_convolution(name))
+
+
+def work(call: TracedCall) -> float:
+    """About how many multiplications a call makes; only to tell large segments from small."""
+    made = next(iter(call.outputs.values()))
+    if call.module is None:
+        name = call.op.rpartition(".")[2]
+        if name not in _PRODUCTS and not _is_convolution(name):
+            return 0.0
+        return float(made.numel() * (call.before[-1] if call.before else 1))
+    if isinstance(call.module, (*NORMALISATION, nn.Embedding)) or made.dim() < 2:
+        return 0.0
+    return sum(
+        parameter.numel() * made.numel() / made.shape[-1 if parameter.dim() == 2 else 1]
+        for parameter in call.module.parameters()
+        if parameter.dim() > 1
+    )
+
+
+def _is_convolution(name: str) -> bool:
+    return name.startswith(("conv1d", "conv2d", "conv3d", "conv_transpose"))

@@ -1,0 +1,291 @@
+"""Stand-ins: FIRST and LAST layers that fit a hidden layer's map, for its 3-layer variants.
+
+A hidden layer deep in a network sees a smaller map than FIRST delivers. Its variants feed FIRST an
+input at which it delivers that map, and let LAST take the map that the hidden layer delivers. These
+are kinds of their own, profiled like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from fractions import Fraction
+
+import torch
+
+from ampere.core.layers import (
+    Call,
+    Layer,
+    LayerKind,
+    Port,
+    Role,
+    Shape,
+    Size,
+    Structure,
+    Widths,
+    holds_parameters,
+    shape_at,
+    structure_of,
+)
+from ampere.errors import ModelError
+from ampere.pytorch.graph.kinds import Setting, describe
+from ampere.pytorch.runtime.builder import build_layer, example_inputs, fill_each
+
+CLASSES = 10
+PROBE = 97  # a prime: whatever is a multiple of it came from the width
+
+
+def first_for(first: LayerKind, target: Shape, input_grad: bool) -> LayerKind:
+    """FIRST at an input for which it delivers `target`, frozen where no gradient flows back."""
+    structure = structure_of(first)
+    if not structure.chains:
+        raise ModelError(f"{first.name} takes or delivers several tensors")
+    have = [size if isinstance(size, int) else None for size in structure.output]
+    extra: tuple[Call, ...] = ()
+    if len(have) > len(target) == 1:  # the hidden layer takes a flat vector
+        want = [None if size is None else 1 for size in have]
+        extra = (_flatten_after(len(structure.calls)),)
+    elif len(have) == len(target):  # the width of FIRST is free, the rest must fit
+        want = [
+            None if mine is None else _fixed(size) for mine, size in zip(have, target, strict=True)
+        ]
+    else:
+        raise ModelError(f"{first.name} cannot deliver {_text(target)}")
+    found = structure if want == have else _resized_input(first, structure, want)
+    if found is None and extra:  # no input gives a 1×1 map: pool what comes
+        found, extra = (
+            structure,
+            (_global_pool(structure), _flatten_after(len(structure.calls) + 1)),
+        )
+    if found is None:
+        raise ModelError(f"no input makes {first.name} deliver {_text(target)}")
+    if extra:
+        widths = [size for size in structure.output if isinstance(size, Size)]
+        if not widths:
+            raise ModelError(f"{first.name} has no width to deliver {_text(target)} with")
+        calls = (*found.calls, *extra)
+        found = replace(
+            found, calls=calls, outputs=(Port((widths[0],)),), result={"value": len(calls)}
+        )
+    trains = any(not call.frozen for call in found.calls if holds_parameters(call))
+    if trains and not input_grad:
+        found = replace(
+            found, calls=tuple(replace(c, frozen=holds_parameters(c)) for c in found.calls)
+        )
+    elif not trains and input_grad:
+        found = replace(found, calls=tuple(replace(c, frozen=False) for c in found.calls))
+    return _same_settings(found, first)
+
+
+def last_for(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
+    """LAST for an input of shape `source`, or a plain head where it cannot take such an input."""
+    structure = structure_of(last)
+    if structure.chains:
+        unfit = (ModelError, RuntimeError, ValueError, LookupError, StopIteration)
+        with suppress(*unfit):
+            return _fitted(last, source, input_grad)
+    return _plain_head(last, source, input_grad)
+
+
+def _plain_head(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
+    """The mean over all positions, and a linear layer."""
+    if not source:
+        raise ModelError("no head takes a single number")
+    widths = [i for i, size in enumerate(source) if isinstance(size, Size)] or [len(source) - 1]
+    axes = [i + 1 for i in range(len(source)) if i != widths[0]]
+    shape: Shape = tuple(
+        Size("in") if isinstance(size, Size) and i == widths[0] else size
+        for i, size in enumerate(source)
+    )
+    if any(isinstance(size, Size) for i, size in enumerate(shape) if i != widths[0]):
+        raise ModelError(f"no head takes {_text(source)}: two of its sizes vary")
+    size = shape[widths[0]]
+    entering = {"size": str(size)} if isinstance(size, Size) else size
+    calls: tuple[Call, ...] = (
+        Call("torch.mean", {}, ({"value": 0},), {"dim": axes}),
+        Call(
+            "Linear",
+            {"in_features": entering, "out_features": CLASSES, "bias": True},
+            ({"value": 1},),
+        ),
+    )
+    if not axes:
+        calls = (replace(calls[1], inputs=({"value": 0},)),)
+    structure = Structure(
+        inputs=(Port(shape, grad=input_grad),),
+        outputs=(Port((CLASSES,)),),
+        calls=calls,
+        result={"value": len(calls)},
+        multiples={"in": 1} if isinstance(size, Size) else {},
+    )
+    return _same_settings(structure, replace(last, attributes=_plain_loss(last)))
+
+
+def _plain_loss(last: LayerKind) -> dict[str, object]:
+    """The user's own loss may not take what the plain head returns."""
+    return {key: value for key, value in last.attributes.items() if key != "loss"}
+
+
+def _fitted(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
+    """LAST with its first module taking what flattening leaves."""
+    structure = structure_of(last)
+    calls = structure.calls
+    if structure.result != {"value": len(calls)}:
+        raise ModelError("what comes out is not the last value")
+    if len(source) > len(structure.input):
+        shifted = tuple(_renumber(call, 1) for call in calls)
+        calls = (Call("torch.flatten", {}, ({"value": 0},), {"start_dim": 1}), *shifted)
+    elif len(source) < len(structure.input):
+        calls = _without_lead(calls)
+    shape: Shape = tuple(Size("in") if isinstance(size, Size) else size for size in source)
+    fitted = replace(
+        structure,
+        inputs=(Port(shape, grad=input_grad),),
+        calls=calls,
+        result={"value": len(calls)},
+        multiples={"in": 1} if any(isinstance(size, Size) for size in shape) else {},
+    )
+    return _same_settings(_fit_modules(fitted), last)
+
+
+def _same_settings(structure: Structure, kind: LayerKind) -> LayerKind:
+    return describe(structure, kind.role, Setting.of(kind))
+
+
+def _fixed(size: int | Size) -> int:
+    return size if isinstance(size, int) else -1  # a free width where FIRST has none: no fit
+
+
+def _text(shape: Shape) -> str:
+    return "x".join(map(str, shape))
+
+
+def _flatten_after(number: int) -> Call:
+    return Call("torch.flatten", {}, ({"value": number},), {"start_dim": 1})
+
+
+def _global_pool(structure: Structure) -> Call:
+    if len(structure.output) == 3:
+        return Call(
+            "torch.nn.functional.adaptive_avg_pool2d", {}, ({"value": len(structure.calls)}, 1)
+        )
+    return Call("torch.mean", {}, ({"value": len(structure.calls)},), {"dim": 2, "keepdim": True})
+
+
+def _delivered(structure: Structure, first: LayerKind, shape: tuple[int, ...]) -> list[int] | None:
+    """What FIRST delivers at this input, or None where it cannot run."""
+    widths = Widths({name: 2 * step for name, step in structure.multiples.items()})
+    layer = Layer("", replace(first, structure=with_input(structure, shape)), widths)
+    try:
+        with torch.device("meta"):
+            result = build_layer(layer)(*example_inputs(layer, "meta"))
+    except (RuntimeError, ValueError, IndexError):
+        return None
+    return list(result.shape[1:])
+
+
+def _resized_input(
+    first: LayerKind, structure: Structure, want: list[int | None]
+) -> Structure | None:
+    """Change the positions of the input one by one until FIRST delivers the wanted map."""
+    shape = [int(size) for size in shape_at(structure.input, {})]
+    start = _delivered(structure, first, tuple(shape))
+    for axis in range(len(shape)):
+        for size in range(1, 4 * max(shape) + 1):
+            trial = (*shape[:axis], size, *shape[axis + 1 :])
+            got = _delivered(structure, first, trial)
+            if got is None or start is None:
+                continue
+            moved = [i for i, (a, b) in enumerate(zip(got, start, strict=True)) if a != b]
+            if moved and all(got[i] == want[i] for i in moved):
+                shape[axis] = size
+                break
+    got = _delivered(structure, first, tuple(shape))
+    if got is None or any(w is not None and w != g for w, g in zip(want, got, strict=True)):
+        return None
+    output = tuple(
+        mine if size is None else size for mine, size in zip(structure.output, want, strict=True)
+    )
+    return replace(with_input(structure, tuple(shape)), outputs=(Port(output),))
+
+
+def with_input(structure: Structure, shape: Shape) -> Structure:
+    """The same structure at another shape of its one input."""
+    (port,) = structure.inputs
+    return replace(structure, inputs=(replace(port, shape=shape),))
+
+
+def _renumber(call: Call, by: int) -> Call:
+    def move(tree: object) -> object:
+        if isinstance(tree, dict) and "value" in tree:
+            where = tree["value"]
+            if isinstance(where, int):
+                return {"value": where + by}
+            return {"value": [where[0] + by, *where[1:]]}
+        if isinstance(tree, list | tuple):
+            return [move(part) for part in tree]
+        return tree
+
+    options = {key: move(value) for key, value in call.options.items()}
+    again = None if call.again is None else call.again + by
+    inputs = tuple(move(part) for part in call.inputs)
+    return replace(call, inputs=inputs, options=options, again=again)
+
+
+def _without_lead(calls: tuple[Call, ...]) -> tuple[Call, ...]:
+    """The calls from the first module with weights on; pooling and flattening are left out."""
+    start = next(k for k, call in enumerate(calls) if "bias" in call.arguments)
+    kept = [_renumber(call, -start) for call in calls[start:]]
+    return tuple(kept)
+
+
+# Which argument of a module must follow its input, and which dimension of the input it is.
+_ENTERING: Mapping[str, tuple[str, int]] = {
+    "Linear": ("in_features", -1),
+    "Conv1d": ("in_channels", 1),
+    "Conv2d": ("in_channels", 1),
+    "Conv3d": ("in_channels", 1),
+    "BatchNorm1d": ("num_features", 1),
+    "BatchNorm2d": ("num_features", 1),
+    "LayerNorm": ("normalized_shape", -1),
+    "LSTM": ("input_size", -1),
+    "GRU": ("input_size", -1),
+}
+
+
+def _fit_modules(structure: Structure) -> Structure:
+    """Let each module of a chain take the size that really arrives, at a probe width."""
+    x: torch.Tensor = torch.empty(2, *shape_at(structure.input, {"in": PROBE}), device="meta")
+    calls = []
+    for k, call in enumerate(structure.calls, start=1):
+        if call.inputs and call.inputs[0] != {"value": k - 1}:
+            raise ModelError(f"a last layer with branches cannot be fitted: {call.op}")
+        if call.op in _ENTERING:
+            name, axis = _ENTERING[call.op]
+            size = _as_size(x.shape[axis])
+            if isinstance(call.arguments[name], list):
+                size = [size]
+            call = replace(call, arguments={**call.arguments, name: size})
+        layer = replace(
+            with_input(structure, tuple(x.shape[1:])), calls=(_renumber(call, 1 - k),),
+            result={"value": 1}, multiples={},
+        )  # fmt: skip
+        with torch.device("meta"):
+            kind = LayerKind("", Role.LAST, "", {}, _filled(layer))
+            x = build_layer(Layer("", kind, Widths()))(x)
+        calls.append(call)
+    return replace(structure, calls=tuple(calls))
+
+
+def _filled(structure: Structure) -> Structure:
+    (call,) = structure.calls
+    arguments = fill_each(call.arguments, {"in": PROBE})
+    return replace(structure, calls=(replace(call, arguments=arguments),))
+
+
+def _as_size(size: int) -> object:
+    ratio = Fraction(size, PROBE)
+    if ratio.denominator == 1:
+        return {"size": str(Size("in", ratio.numerator))}
+    return size

@@ -1,0 +1,197 @@
+"""A model's forward pass as a list of calls, and what comes out of it.
+
+The run is on the meta device (shapes only) in training mode; a model that looks at values is run
+for real instead. The user's model is left as it was.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from ampere.core.inputs import Inputs, InputSpec
+from ampere.errors import ModelError
+from ampere.pytorch.graph.recorder import (
+    Recorder,
+    TracedCall,
+    Value,
+    open_functions,
+    values_in,
+    whole_modules,
+)
+from ampere.pytorch.runtime.builder import is_shared, mark_shared
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Every call of one forward pass, and what came out at the end: values in a tree."""
+
+    calls: tuple[TracedCall, ...]
+    result: Any
+    inputs: Mapping[Value, torch.Tensor]
+    batch: int
+    names: Mapping[str, str] = field(default_factory=dict)  # of parameters that have several
+    written: tuple[Value, ...] = ()  # made by writing in place: needed, whoever reads them
+    reached: frozenset[Value] = frozenset()  # where a gradient comes back to
+
+    def parameter(self, name: str) -> str:
+        """The first name of a parameter: tied weights have more than one."""
+        return self.names.get(name, name)
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The values inside the result."""
+        return tuple(values_in(self.result))
+
+
+def synthetic_input(spec: InputSpec, batch: int, device: str = "cpu") -> torch.Tensor:
+    """A batch of random data of this shape; token ids stay below the vocabulary's size."""
+    shape = (batch, *spec.shape)
+    if spec.dtype == "int64":
+        return torch.randint(spec.below or 2, shape, device=device)
+    if spec.dtype == "bool":
+        return torch.rand(shape, device=device) < 0.5
+    return torch.randn(shape, device=device)
+
+
+def synthetic_inputs(
+    inputs: Inputs, batch: int, device: str = "cpu"
+) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
+    """A batch of random data for each input: those by position, and those by keyword."""
+    return (
+        tuple(synthetic_input(spec, batch, device) for spec in inputs.positional),
+        {name: synthetic_input(spec, batch, device) for name, spec in inputs.named},
+    )
+
+
+def trace(model: nn.Module, inputs: Inputs, batch: int) -> Trace:
+    """Record one forward pass of `model`, on the meta device or, where that fails, for real."""
+    # Also what a forward pass keeps for the next one, such as a table of positions on meta.
+    attributes = {module: _copied(module.__dict__) for module in model.modules()}
+    model.train()
+    try:
+        with _ONE_AT_A_TIME:
+            try:
+                return _trace_on(model, inputs, batch, "meta")
+            except _Failed:  # a model may look at values, which meta tensors do not have
+                _restore(attributes)
+                real = _copy(model)
+                if real is None:
+                    raise
+                return _trace_on(real.train(), inputs, batch, "cpu")
+    except _Failed as error:
+        raise ModelError(
+            f"{type(model).__name__} does not run on an input of {batch}x({inputs}): {error}"
+        ) from None
+    finally:
+        _restore(attributes)
+
+
+_ONE_AT_A_TIME = threading.Lock()  # a trace replaces functions that all threads use
+
+
+def _restore(attributes: Mapping[nn.Module, Mapping[str, Any]]) -> None:
+    for module, held in attributes.items():
+        module.__dict__.clear()
+        module.__dict__.update(_copied(held))
+
+
+def _copied(held: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes of a module; torch leaves other tensors in one that stands at two places."""
+    tensors = ("_parameters", "_buffers")
+    return {name: dict(part) if name in tensors else part for name, part in held.items()}
+
+
+def _copy(model: nn.Module) -> nn.Module | None:
+    """A copy to run for real, if there can be one."""
+    homes = {parameter.device.type for parameter in model.parameters()}
+    if "meta" in homes:
+        return None
+    try:
+        copied = copy.deepcopy(model)
+        return copied if homes <= {"cpu"} else copied.to("cpu")
+    except Exception:  # whatever the user's objects object to
+        return None
+
+
+class _Failed(Exception):
+    """A forward pass that did not end, with the module and the reason."""
+
+
+def _trace_on(model: nn.Module, inputs: Inputs, batch: int, device: str) -> Trace:
+    names = dict(model.named_parameters()) | dict(model.named_buffers())
+    tensors: dict[str, torch.Tensor] = {}
+    for name, tensor in names.items():
+        moved = torch.empty_like(tensor, device="meta") if device == "meta" else tensor
+        tensors[name] = moved.detach().requires_grad_(tensor.requires_grad)
+        if is_shared(tensor):
+            mark_shared(tensors[name])
+    parameters = {name for name, _ in model.named_parameters()}
+    recorder = Recorder({id(tensor): name for name, tensor in tensors.items()}, parameters)
+    args, kwargs = synthetic_inputs(inputs, batch, device)
+    fed = {Value(0, (i,)): tensor for i, tensor in enumerate((*args, *kwargs.values()))}
+    for value, tensor in fed.items():
+        recorder.know(tensor, value)
+    try:
+        with torch.enable_grad(), whole_modules(model, recorder), open_functions(recorder):
+            with recorder:
+                result = torch.func.functional_call(model, tensors, args, kwargs)
+            outputs = recorder.refer(_plain(result))
+    except Exception as error:
+        raise _Failed(_reason(error, recorder.failed_in)) from error
+    if not any(True for _ in values_in(outputs)):
+        raise _Failed("it returns no tensor")
+    written = tuple(recorder.writers.values())
+    return Trace(
+        tuple(recorder.calls),
+        outputs,
+        fed,
+        batch,
+        _first_names(model),
+        written,
+        _reached(recorder.calls, (*values_in(outputs), *written)),
+    )
+
+
+def _reached(calls: Sequence[TracedCall], ends: Sequence[Value]) -> frozenset[Value]:
+    """The values that a gradient from these ends comes back to; `detach` stops it."""
+    reached = set(ends)
+    for call in reversed(calls):
+        made = [Value(call.index, path) for path, t in call.outputs.items() if t.requires_grad]
+        call.reached = any(value in reached for value in made)
+        if call.reached and "detach" not in call.op:
+            reached.update(call.needs)
+    return frozenset(reached)
+
+
+def _first_names(model: nn.Module) -> dict[str, str]:
+    first: dict[int, str] = {}
+    named = model.named_parameters(remove_duplicate=False)
+    return {name: first.setdefault(id(parameter), name) for name, parameter in named}
+
+
+def _plain(result: Any) -> Any:
+    """Outputs as tuples and dicts; an object with attributes becomes a dict of its tensors."""
+    if isinstance(result, torch.Tensor) or result is None:
+        return result
+    if isinstance(result, Mapping):
+        return {key: _plain(part) for key, part in result.items()}
+    if isinstance(result, tuple | list):
+        return tuple(_plain(part) for part in result)
+    held = vars(result).items() if hasattr(result, "__dict__") else ()
+    return {key: _plain(part) for key, part in held if isinstance(part, torch.Tensor)}
+
+
+def _reason(error: Exception, module: str | None) -> str:
+    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if "more than 1 value per channel" in text:  # batch normalisation
+        text += "; use a batch size of 2 or more"
+    elif "missing" in text and "required" in text and "argument" in text:
+        text += "; name each input, e.g. --input '3x32x32, 10:int64<100'"
+    return f"in {module}: {text}" if module else text

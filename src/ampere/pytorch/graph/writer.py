@@ -1,0 +1,378 @@
+"""A group of traced calls written down as a layer: a structure with symbolic sizes, and widths."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+from typing import Any
+
+import torch
+from torch import nn
+
+from ampere.core.inputs import Inputs
+from ampere.core.layers import Call, Json, Layer, Port, Role, Size, Structure, Widths
+from ampere.errors import ModelError
+from ampere.pytorch.graph.channels import Channels, Dim, Power, Scaled, free
+from ampere.pytorch.graph.kinds import Setting, describe
+from ampere.pytorch.graph.recorder import TracedCall, Value
+from ampere.pytorch.graph.segments import Segment
+from ampere.pytorch.graph.sizes import Sizes
+from ampere.pytorch.graph.trace import Trace
+from ampere.pytorch.runtime.builder import is_shared
+
+NARROWEST = Fraction(1, 16)  # inner sizes down to this share of the width follow it
+COARSEST = 32  # steps of a width that an inner size may ask for, unless there are many
+
+
+@dataclass(frozen=True)
+class Borders:
+    """The values that enter a group of calls, and those that leave it."""
+
+    entering: tuple[Value, ...]
+    leaving: tuple[Value, ...]
+    result: Any  # a tree of values: what the model returns, where this is its last layer
+
+
+class Writer:
+    """Writes a group of calls as a layer: structure with symbolic sizes, kind, widths."""
+
+    def __init__(self, traced: Trace, sizes: Sizes, inputs: Inputs, setting: Setting) -> None:
+        self.traced, self.sizes, self.setting = traced, sizes, setting
+        self.fed = dict(zip(traced.inputs, inputs, strict=True))
+        self.tensors = dict(traced.inputs) | {
+            Value(call.index, path): tensor
+            for call in traced.calls
+            for path, tensor in call.outputs.items()
+        }
+        self.held: set[str] = set()  # parameters that layers before hold already
+
+    def layer(
+        self, name: str, group: Segment, borders: Borders, role: Role, resizable: bool = True
+    ) -> Layer:
+        """The layer that these calls are; its kind is told from its structure."""
+        numbers = {call.index: k for k, call in enumerate(group, start=1)}
+        naming = _Naming.of(self.sizes, group, borders) if resizable else _Naming({}, {}, {})
+        held = [call.parameter for call in group if call.parameter is not None]
+        on_meta = all(tensor.is_meta for tensor in (*self.traced.inputs.values(), *held))
+        scope = _Scope(naming.names, numbers, borders.entering, on_meta)
+        structure = Structure(
+            inputs=tuple(self._port(value, group, scope) for value in borders.entering),
+            outputs=tuple(self._port(value, group, scope) for value in borders.leaving),
+            calls=self._calls(group, scope),
+            result=scope.result(borders.result),
+            multiples=naming.multiples,
+        )
+        kind = describe(structure, role, self.setting)
+        return Layer(name, kind, Widths(naming.widths))
+
+    def settle(self, groups: Sequence[Segment], borders: Sequence[Borders]) -> None:
+        """What one layer asks of a width (its heads) holds for all layers that it is tied to."""
+        for group, border in zip(groups, borders, strict=True):
+            naming = _Naming.of(self.sizes, group, border)
+            for root, size in naming.names.items():
+                if size.width in naming.multiples:
+                    ratio = Fraction(size.times, size.over)
+                    root.require((ratio * naming.multiples[size.width]).numerator)
+
+    def names(self, group: Segment, borders: Borders) -> Mapping[Channels, Size]:
+        """The channels that vary in a layer of these calls, as multiples of its widths."""
+        return _Naming.of(self.sizes, group, borders).names
+
+    def hold(self, group: Segment) -> int:
+        """Count the parameters of a group, and those of later layers as shared with it."""
+        fresh = {}
+        for call in group:
+            if call.module is not None:
+                for part, parameter in call.module.named_parameters():
+                    fresh[self.traced.parameter(f"{call.where}.{part}")] = parameter.numel()
+            elif call.op == "parameter" and call.parameter is not None:
+                fresh[self.traced.parameter(call.name)] = call.parameter.numel()
+        params = sum(size for key, size in fresh.items() if key not in self.held)
+        self.held.update(fresh)
+        return params
+
+    def _port(self, value: Value, group: Segment, scope: _Scope) -> Port:
+        tensor, dims = self.tensors[value], self.sizes.of(value)
+        whole = not dims or dims[0] != self.traced.batch
+        shape = tuple(scope.size(dim) for dim in (dims if whole else dims[1:]))
+        dtype = str(tensor.dtype).rpartition(".")[2]
+        below = None
+        if value in self.fed and dtype == "int64":
+            below = _vocabulary(group, value, self.fed[value].below)
+        grad = tensor.requires_grad and value in self.traced.reached
+        return Port(shape, dtype, below, grad, whole)
+
+    def _calls(self, group: Segment, scope: _Scope) -> tuple[Call, ...]:
+        modules: dict[int, int] = {}  # a module that runs twice is built once
+        return tuple(
+            self._call(call, scope, modules, number) for number, call in enumerate(group, start=1)
+        )
+
+    def _call(self, call: TracedCall, scope: _Scope, modules: dict[int, int], number: int) -> Call:
+        if call.parameter is not None:
+            return self._constant(call, scope)
+        args, kwargs = self.sizes.templates.get(call.index, (call.args, call.kwargs))
+        inputs = tuple(scope.tree(part, call) for part in args)
+        options = {key: scope.tree(part, call) for key, part in kwargs.items()}
+        if call.module is None:
+            if inputs and _is_flatten(
+                call
+            ):  # sizes written out, as in x.view(-1, 16 * 5 * 5), say the same
+                return Call("torch.flatten", {}, (inputs[0],), {"start_dim": 1})
+            return Call(call.op, {}, inputs, options, detached=call.detached)
+        stateful = any(True for _ in call.module.state_dict())
+        again = modules.setdefault(id(call.module), number) if stateful else number
+        arguments = _constructor_arguments(call.module)
+        for key, dim in self.sizes.arguments.get(call.index, {}).items():
+            if isinstance(dim, tuple):
+                arguments[key] = [scope.argument(d) for d in dim]
+            else:
+                arguments[key] = scope.argument(dim)
+        held = dict(call.module.named_parameters())
+        keys = {part: self.traced.parameter(f"{call.where}.{part}") for part in held}
+        shared = tuple(p for p, key in keys.items() if key in self.held or is_shared(held[p]))
+        frozen = tuple(part for part, p in held.items() if not p.requires_grad)
+        whole = bool(held) and not call.trains
+        return Call(
+            call.op,
+            arguments,
+            inputs,
+            options,
+            frozen=whole,
+            frozen_parts=() if whole else frozen,
+            shared_parts=shared,
+            again=again if again != number else None,
+            detached=call.detached,
+        )
+
+    def _constant(self, call: TracedCall, scope: _Scope) -> Call:
+        """A parameter or buffer that a user's module holds itself."""
+        if call.parameter is None:
+            raise ModelError(f"{call.op} holds no tensor")
+        shape = [scope.argument(dim) for dim in self.sizes.of(Value(call.index))]
+        arguments: dict[str, Json] = {"shape": shape}
+        dtype = str(call.parameter.dtype).rpartition(".")[2]
+        if dtype != "float32":
+            arguments["dtype"] = dtype
+        if call.op == "buffer":
+            return Call(call.op, arguments, frozen=not call.trains)
+        shared = self.traced.parameter(call.name) in self.held or is_shared(call.parameter)
+        frozen = not call.parameter.requires_grad
+        return Call(call.op, arguments, frozen=frozen, shared_parts=("value",) if shared else ())
+
+
+@dataclass(frozen=True)
+class _Naming:
+    """Names for the channels that a layer can vary; other sizes are multiples of them."""
+
+    names: Mapping[Channels, Size]
+    widths: Mapping[str, int]
+    multiples: Mapping[str, int]
+
+    @classmethod
+    def of(cls, sizes: Sizes, group: Segment, borders: Borders) -> _Naming:
+        entering = _free_roots(sizes, borders.entering)
+        leaving = _free_roots(sizes, borders.leaving)
+        units: dict[str, tuple[Channels, Fraction]] = {}  # width = unit × the size of the root
+        for root, dim in entering.items():
+            label = _numbered("width" if root in leaving else "in", units)
+            # The width counts what really enters: twice the hidden size of a bidirectional LSTM.
+            units[label] = (root, dim.factor)
+        for root, dim in leaving.items():
+            if root not in entering:
+                units[_numbered("out", units)] = (root, dim.factor)
+        names, multiples = {}, {}
+        for label, (root, unit) in units.items():
+            names[root] = Size(label, unit.denominator, unit.numerator)
+            multiples[label] = (unit * root.multiple).numerator
+        widths = {label: int(root.size * unit) for label, (root, unit) in units.items()}
+        base = "out" if "out" in units else next(iter(units), None)
+        ranks = _ranks(sizes, group)
+        for root in _roots_inside(sizes, group):
+            if root in names or base is None:
+                continue
+            ratio = Fraction(root.size, widths[base])
+            # ratio · width must be a multiple of what the root must be a multiple of
+            step = lcm(multiples[base], (root.multiple / ratio).numerator)
+            rounded = step > COARSEST and 2 * step > widths[base]
+            if ratio < NARROWEST or rounded or (ratio < 1 and root in ranks):
+                continue  # it stays as it is
+            names[root] = Size(base, ratio.numerator, ratio.denominator)
+            multiples[base] = step
+        return cls(names, widths, multiples)
+
+
+def _numbered(label: str, taken: Mapping[str, object]) -> str:
+    number = 1 + sum(1 for name in taken if name.rstrip("0123456789") == label)
+    return label if number == 1 else f"{label}{number}"
+
+
+def _free_roots(sizes: Sizes, values: Sequence[Value]) -> dict[Channels, Scaled]:
+    found: dict[Channels, Scaled] = {}
+    for value in values:
+        for dim in sizes.of(value):
+            if isinstance(dim, Scaled) and free(dim):
+                found.setdefault(dim.root, dim)
+    return found
+
+
+def _roots_inside(sizes: Sizes, group: Segment) -> dict[Channels, None]:
+    found: dict[Channels, None] = {}
+    for call in group:
+        dims: list[Dim] = []
+        for argument in sizes.arguments.get(call.index, {}).values():
+            dims.extend(argument if isinstance(argument, tuple) else (argument,))
+        for path in call.outputs:
+            dims.extend(sizes.of(Value(call.index, path)))
+        found.update((dim.root, None) for dim in dims if isinstance(dim, Scaled) and free(dim))
+    return found
+
+
+def _ranks(sizes: Sizes, group: Segment) -> set[Channels]:
+    """Channels made by what is trained beside frozen weights: the rank of an adapter."""
+    makes = {"out_features", "out_channels"}
+    weighted = [call for call in group if makes & set(sizes.arguments.get(call.index, {}))]
+    if all(call.trains for call in weighted):
+        return set()
+    made = (
+        dim
+        for call in weighted
+        if call.trains
+        for path in call.outputs
+        for dim in sizes.of(Value(call.index, path))
+    )
+    return {dim.root for dim in made if isinstance(dim, Scaled)}
+
+
+class _Scope:
+    """How sizes and values are written inside one layer."""
+
+    def __init__(
+        self,
+        names: Mapping[Channels, Size],
+        numbers: Mapping[int, int],
+        entering: Sequence[Value],
+        on_meta: bool,  # all that the layer is given or holds
+    ) -> None:
+        self.names, self.numbers, self.on_meta = names, numbers, on_meta
+        self.entering = {value: i for i, value in enumerate(entering)}
+
+    def size(self, dim: Dim) -> int | Size:
+        if isinstance(dim, int):
+            return dim
+        name = self.names.get(dim.root)
+        if name is None or not free(dim):
+            return dim.size
+        ratio = Fraction(name.times, name.over) * dim.factor
+        return Size(name.width, ratio.numerator, ratio.denominator)
+
+    def argument(self, dim: Dim) -> Json:
+        size = self.size(dim)
+        return {"size": str(size)} if isinstance(size, Size) else size
+
+    def value(self, value: Value) -> Json:
+        if value in self.entering:
+            several = len(self.entering) > 1
+            return {"value": [0, self.entering[value]] if several else 0}
+        number = self.numbers[value.call]
+        return {"value": [number, *value.path] if value.path else number}
+
+    def result(self, tree: Any) -> Json:
+        """What comes out: a value, or a list or dict of them."""
+        if isinstance(tree, Value):
+            return self.value(tree)
+        if isinstance(tree, list | tuple):
+            return [self.result(part) for part in tree]
+        if isinstance(tree, dict):
+            return {"dict": {str(key): self.result(part) for key, part in tree.items()}}
+        return None
+
+    def tree(self, part: Any, call: TracedCall) -> Json:
+        """An argument as plain data."""
+        if isinstance(part, Value):
+            return self.value(part)
+        if isinstance(part, Scaled):
+            return self.argument(part)
+        if isinstance(part, Power):
+            size = self.size(part.dim)
+            if isinstance(size, int):
+                return float(size) ** part.exponent
+            return {"power": [str(size), part.exponent]}
+        if isinstance(part, list) and call.op.endswith("item__"):  # x[[0, 2]] is not x[0, 2]
+            return {"list": [self.tree(p, call) for p in part]}
+        if isinstance(part, list | tuple):
+            return [self.tree(p, call) for p in part]
+        if isinstance(part, slice):
+            return {"slice": [self.tree(p, call) for p in (part.start, part.stop, part.step)]}
+        if part is Ellipsis:
+            return {"ellipsis": True}
+        if isinstance(part, torch.device):
+            # Beside meta the CPU is a place of its own, where a table is made before it is moved.
+            return "cpu" if self.on_meta and part.type == "cpu" else {"device": "input"}
+        if isinstance(part, torch.dtype):
+            return {"dtype": str(part).rpartition(".")[2]}
+        if isinstance(part, torch.memory_format):
+            return {"memory_format": str(part).rpartition(".")[2]}
+        if isinstance(part, float) and part in (float("inf"), float("-inf")):
+            return {"float": str(part)}
+        if part is None or isinstance(part, bool | int | float | str):
+            return part
+        raise ModelError(f"{call.where or 'the model'}: cannot write down {part!r} in {call.op}")
+
+
+def _vocabulary(group: Segment, value: Value, below: int | None) -> int:
+    tables = [
+        call.module.num_embeddings
+        for call in group
+        if isinstance(call.module, nn.Embedding) and value in call.inputs
+    ]
+    return min(tables, default=below or 2)
+
+
+def _is_flatten(call: TracedCall) -> bool:
+    name = call.op.rpartition(".")[2]
+    after = tuple(next(iter(call.outputs.values())).shape)
+    return (
+        name in ("view", "reshape", "flatten")
+        and len(after) == 2
+        and len(call.before) > 1
+        and after[0] == call.before[0]
+    )
+
+
+_RECURRENT = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout")
+
+
+def _constructor_arguments(module: nn.Module) -> dict[str, Json]:
+    """The arguments that build a standard module again, read back from its attributes."""
+    if isinstance(module, nn.RNNBase):
+        names = [*_RECURRENT, "bidirectional"]
+    else:
+        names = [name for name in inspect.signature(type(module)).parameters]
+    arguments: dict[str, Json] = {}
+    for name in names:
+        if name in ("device", "dtype", "inplace") or not hasattr(module, name):
+            continue
+        value = getattr(module, name)
+        if name == "bias" and not isinstance(value, bool):
+            value = value is not None
+        if isinstance(value, tuple):
+            value = list(value)
+        if value is None or isinstance(value, bool | int | float | str | list):
+            arguments[name] = value
+    if isinstance(module, nn.RNN):
+        arguments["nonlinearity"] = module.nonlinearity
+    if isinstance(module, nn.LSTM) and module.proj_size:
+        arguments["proj_size"] = module.proj_size
+    if isinstance(module, nn.MultiheadAttention):
+        if module.bias_k is not None:
+            arguments["add_bias_kv"] = True
+        arguments["bias"] = module.in_proj_bias is not None
+        if module._qkv_same_embed_dim:  # they follow embed_dim
+            del arguments["kdim"], arguments["vdim"]
+    if getattr(module, "inplace", False):
+        arguments["inplace"] = True
+    return arguments

@@ -1,0 +1,1 @@
+"""Pruning: makes a model narrower."""

@@ -1,0 +1,192 @@
+"""A narrower model on disk: its weights, and a Python file that builds it and loads them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch import nn
+
+from ampere.core.layers import Json
+from ampere.core.workloads import Workload
+from ampere.pytorch.pruning.slimmer import Slim
+from ampere.pytorch.runtime.builder import build
+from ampere.pytorch.runtime.loader import homes_of, parse_spec
+
+WEIGHTS, WIDTHS, CODE = "model.safetensors", "widths.json", "model.py"
+
+_NORM = nn.modules.batchnorm._NormBase
+_HEAD = '''"""{title}
+
+    from model import build
+
+    model = build({given})
+"""
+
+{imports}from pathlib import Path
+
+{ours}from safetensors.torch import load_model
+from torch import nn
+
+HERE = Path(__file__).resolve().parent
+'''
+_BUILD = '''
+
+def build({model}weights: "str | Path | None" = None) -> nn.Module:
+    """{what}"""
+'''
+_LOAD = """\
+    load_model(model, str(weights or HERE / "{weights}"){how})
+    return model
+"""
+# What a file has of each of these is only what its model needs: most have no more than modules.
+_STEPS = {
+    "MODULES": """\
+    for name, make in MODULES.items():
+        old, new = model.get_submodule(name), make()
+        for part, kept in new.named_parameters():
+            was = old.get_parameter(part)
+            kept.data = kept.data.to(was.dtype)
+            kept.requires_grad_(was.requires_grad)
+        for path, module in list(model.named_modules(remove_duplicate=False)):
+            if module is old:
+                owner, _, part = path.rpartition(".")
+                setattr(model.get_submodule(owner), part, new)
+""",
+    "TENSORS": """\
+    for name, shape in TENSORS.items():
+        owner, _, part = name.rpartition(".")
+        module = model.get_submodule(owner)
+        held = getattr(module, part)
+        held.data = held.data.new_empty(shape)
+        if not isinstance(held, nn.Parameter):
+            module.register_buffer(part, held)  # the file has it, even if the original would not
+""",
+    "TIES": """\
+    for name, first in TIES.items():
+        owner, _, part = name.rpartition(".")
+        setattr(model.get_submodule(owner), part, model.get_parameter(first))
+""",
+}
+
+
+def write_model(
+    folder: Path, slim: Slim, source: str | None, title: str, facts: Mapping[str, Json]
+) -> None:
+    """Write weights, widths and code into a folder.
+
+    Args:
+        folder: Where they go; it is there.
+        slim: The model.
+        source: The text that names the original (`zoo:cnn5`); None if it was an object.
+        title: The first line of the Python file.
+        facts: What else stands beside the widths.
+    """
+    from safetensors.torch import save_model
+
+    for name in slim.parameters.keys() & dict(slim.model.named_buffers()).keys():
+        # What a model makes anew when it is built would be of the original's size.
+        owner, _, part = name.rpartition(".")
+        slim.model.get_submodule(owner).register_buffer(part, slim.model.get_buffer(name))
+    save_model(slim.model, str(folder / WEIGHTS))
+    (folder / WEIGHTS).chmod(0o644)  # some versions of safetensors let nobody else read it
+    rows = {**facts, "layers": Workload(slim.layers).to_json()["layers"]}
+    (folder / WIDTHS).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    (folder / CODE).write_text(code(slim, source, title), encoding="utf-8")
+
+
+def code(slim: Slim, source: str | None, title: str) -> str:
+    """The Python file that builds a narrower model."""
+    title = title.replace("\\", "/").replace('"""', "'''")
+    if slim.rebuilt:
+        ours = "from ampere.pytorch.pruning.files import build_layers\n"
+        what = "The model built from its layers, since sizes stand in its own code; needs ampere."
+        parts = [
+            _HEAD.format(title=title, given="", imports="", ours=ours),
+            _BUILD.format(model="", what=what),
+            f'    model = build_layers(HERE / "{WIDTHS}")\n',
+            _LOAD.format(weights=WEIGHTS, how=""),
+        ]
+        return "".join(parts)
+    changes = {
+        "MODULES": {name: f"lambda: {made}" for name, made in slim.modules.items()},
+        "TENSORS": {name: repr(shape) for name, shape in slim.parameters.items()},
+        "TIES": {name: _quoted(first) for name, first in _ties(slim.model).items()},
+    }
+    made = [name for name, lines in changes.items() if lines]
+    imports, ours, original = _original(source) if source else ("", "", "")
+    model = 'model: "nn.Module | None" = None, ' if source else "model: nn.Module, "
+    what = "The original with smaller modules, and the weights that were kept."
+    parts = [
+        _HEAD.format(title=title, given="" if source else "original", imports=imports, ours=ours),
+        "\n# What is not as it was, by its name in the original.\n" if made else "",
+        *(f"{name} = {_dict(changes[name])}\n" for name in made),
+        original,
+        _BUILD.format(model=model, what=what),
+        "    model = original() if model is None else model\n" if source else "",
+        *(_STEPS[name] for name in made),
+        _LOAD.format(weights=WEIGHTS, how=", strict=False" if _has_twins(slim.model) else ""),
+    ]
+    return "".join(parts)
+
+
+def _original(source: str) -> tuple[str, str, str]:
+    """What builds the original: imports of Python's own and of ampere, and a function."""
+    spec = parse_spec(source)
+    head = "\n\ndef original() -> nn.Module:\n"
+    given = ", ".join(f"{key}={value!r}" for key, value in spec.arguments.items())
+    end = f"    return made if isinstance(made, nn.Module) else made({given})\n"
+    if spec.source == "zoo":
+        ours = "from ampere.zoo import family\n"
+        return "", ours, f"{head}    return family({_quoted(spec.name)}).build({given})\n"
+    if spec.path is None:
+        return "", "", f"{head}    from {spec.source} import {spec.name} as made\n\n{end}"
+    homes = dict.fromkeys(str(home) for home in homes_of(spec.source))
+    loads = (
+        f"    sys.path[:0] = [{', '.join(map(_quoted, homes))}]\n"
+        f"    path = {_quoted(str(spec.path))}\n"
+        '    spec = importlib.util.spec_from_file_location("original", path)\n'
+        '    module = sys.modules["original"] = importlib.util.module_from_spec(spec)\n'
+        "    spec.loader.exec_module(module)\n"
+        f"    made = module.{spec.name}\n"
+    )
+    return "import importlib.util\nimport sys\n", "", head + loads + end
+
+
+def _dict(lines: Mapping[str, str]) -> str:
+    """A dict of expressions, one a line."""
+    listed = "".join(f"    {_quoted(name)}: {text},\n" for name, text in lines.items())
+    return f"{{\n{listed}}}"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _ties(model: nn.Module) -> dict[str, str]:
+    """Parameters that several modules hold: their other names, and the first."""
+    first: dict[int, str] = {}
+    found = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        known = first.setdefault(id(parameter), name)
+        if _owner(model, known) is not _owner(model, name):
+            found[name] = known
+    return found
+
+
+def _has_twins(model: nn.Module) -> bool:
+    """Whether a normalisation stands at two places: safetensors takes its counter for too much."""
+    norms = [m for _, m in model.named_modules(remove_duplicate=False) if isinstance(m, _NORM)]
+    return len(norms) > len({id(norm) for norm in norms})
+
+
+def _owner(model: nn.Module, name: str) -> nn.Module:
+    return model.get_submodule(name.rpartition(".")[0])
+
+
+def build_layers(path: str | Path) -> nn.Module:
+    """The network whose layers stand in a file of widths."""
+    rows = json.loads(Path(path).read_text(encoding="utf-8"))
+    workload = Workload.from_json({"layers": rows["layers"], "model": None, "stage": "step"})
+    return build(workload.layers)

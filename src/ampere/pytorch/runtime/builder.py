@@ -1,0 +1,299 @@
+"""Structures back to modules: a network of layers at any widths, ready to train."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import nn
+
+from ampere.core.layers import Call, Json, Layer, Port, Structure, number_at, shape_at, structure_of
+from ampere.errors import ModelError
+
+IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
+
+
+def build(layers: Sequence[Layer]) -> nn.Module:
+    """A network of these layers, wired as they say; a chain is what PyTorch would make of it."""
+    pieces = [build_layer(layer) for layer in layers]
+    if any(layer.reads for layer in layers):
+        outputs = [len(structure_of(layer.kind).outputs) for layer in layers]
+        return Network(pieces, [layer.reads for layer in layers], outputs)
+    return pieces[0] if len(pieces) == 1 else nn.Sequential(*pieces)
+
+
+def build_layer(layer: Layer) -> nn.Module:
+    """One layer at its widths."""
+    structure = structure_of(layer.kind)
+    modules: dict[int, nn.Module] = {}
+    for k, call in enumerate(structure.calls, start=1):
+        if is_module(call):
+            modules[k] = modules[call.again] if call.again else build_module(call, layer.widths)
+    chain = _as_chain(structure, modules)
+    return chain if chain is not None else Piece(structure, modules, layer.widths)
+
+
+class Network(nn.Module):
+    """Layers that are no chain: each reads what others, or the model's inputs, deliver.
+
+    What no layer reads is `dangling`: it is returned behind the result, for a gradient of its own.
+    """
+
+    def __init__(
+        self, pieces: Sequence[nn.Module], reads: Sequence[tuple[tuple[int, int], ...]],
+        outputs: Sequence[int],
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.pieces = nn.ModuleList(pieces)
+        self._reads = [each or ((i - 1, 0),) for i, each in enumerate(reads)]
+        read = {source for each in self._reads for source in each}
+        delivered = [(i, n) for i, count in enumerate(outputs[:-1]) for n in range(count)]
+        self.dangling = [source for source in delivered if source not in read]
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        """Run the layers in order."""
+        results: dict[int, Any] = {-1: inputs}
+        result: Any = None
+        for i, (piece, reads) in enumerate(zip(self.pieces, self._reads)):
+            result = piece(*(results[layer][output] for layer, output in reads))
+            results[i] = result if isinstance(result, tuple) else (result,)
+        if not self.dangling:
+            return result
+        return result, tuple(results[layer][output] for layer, output in self.dangling)
+
+
+def network_inputs(layers: Sequence[Layer], device: str = "cpu") -> tuple[torch.Tensor, ...]:
+    """A batch of random data for each input of a network."""
+    if not any(layer.reads for layer in layers):
+        return example_inputs(layers[0], device)
+    found: dict[int, torch.Tensor] = {}
+    for layer in layers:
+        for (source, number), x in zip(layer.reads, example_inputs(layer, device)):
+            if source < 0:
+                found.setdefault(number, x)
+    unread = torch.empty(0, device=device)
+    return tuple(found.get(number, unread) for number in range(1 + max(found)))
+
+
+def example_inputs(layer: Layer, device: str = "cpu") -> tuple[torch.Tensor, ...]:
+    """A batch of random data for each input; a gradient flows back where it would in a network."""
+    batch = int(layer.kind.attributes["batch"])
+    return tuple(
+        _example(port, layer.widths, batch, device) for port in structure_of(layer.kind).inputs
+    )
+
+
+def _example(port: Port, widths: Mapping[str, int], batch: int, device: str) -> torch.Tensor:
+    shape = shape_at(port.shape, widths)
+    shape = shape if port.whole else (batch, *shape)
+    dtype: torch.dtype = getattr(torch, port.dtype)
+    if dtype == torch.bool:
+        return torch.rand(shape, device=device) < 0.5
+    if not dtype.is_floating_point:
+        return torch.randint(port.below or 2, shape, dtype=dtype, device=device)
+    return torch.randn(shape, dtype=dtype, device=device).requires_grad_(port.grad)
+
+
+def is_module(call: Call) -> bool:
+    """Module calls carry the bare name of a class in `torch.nn`."""
+    return "." not in call.op and call.op not in ("parameter", "buffer")
+
+
+def works_in_place(call: Call) -> bool:
+    """Whether a call may overwrite what it is given: `nn.ReLU(inplace=True)`, `x.relu_()`."""
+    name = call.op.rpartition(".")[2]
+    in_place = (name.endswith("_") and not name.endswith("__")) or name in IN_PLACE
+    return in_place or bool(call.arguments.get("inplace") or call.options.get("inplace"))
+
+
+def fill(tree: Json, widths: Mapping[str, int]) -> Any:
+    """Arguments with symbolic sizes replaced by numbers, and lists by tuples."""
+    if isinstance(tree, dict):
+        if (number := number_at(tree, widths)) is not None:
+            return number
+        if "slice" in tree:
+            return slice(*fill(tree["slice"], widths))
+        if "memory_format" in tree:
+            return getattr(torch, tree["memory_format"])
+        if "list" in tree:
+            return [fill(part, widths) for part in tree["list"]]
+        if "float" in tree:
+            return float(tree["float"])
+        if "ellipsis" in tree:
+            return Ellipsis
+        if "dtype" in tree:
+            return getattr(torch, tree["dtype"])
+        return {key: fill(part, widths) for key, part in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return tuple(fill(part, widths) for part in tree)
+    return tree
+
+
+def fill_each(arguments: Mapping[str, Json], widths: Mapping[str, int]) -> dict[str, Any]:
+    """Arguments by name; the names themselves mean nothing (`nn.Upsample` has one named size)."""
+    return {name: fill(value, widths) for name, value in arguments.items()}
+
+
+def modules_in(piece: nn.Module, structure: Structure) -> dict[int, nn.Module]:
+    """The modules of a layer that was built, by the number of the call."""
+    numbers = [k for k, call in enumerate(structure.calls, start=1) if is_module(call)]
+    if isinstance(piece, Piece):
+        return {k: piece.held[str(k)] for k in numbers}
+    return dict(zip(numbers, [piece] if len(numbers) == 1 else list(piece.children())))
+
+
+def build_module(call: Call, widths: Mapping[str, int]) -> nn.Module:
+    """One module at these widths."""
+    cls = getattr(nn, call.op, None)
+    if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
+        raise ModelError(f"{call.op} is not a module of torch")
+    module: nn.Module = cls(**_known(cls, fill_each(call.arguments, widths)))
+    module.requires_grad_(not call.frozen)
+    for name in call.frozen_parts:
+        module.get_parameter(name).requires_grad_(False)
+    for name in call.shared_parts:
+        mark_shared(module.get_parameter(name))
+    return module
+
+
+def _known(cls: type[nn.Module], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments that a class has: in an older torch, normalisations cannot be asked for a bias.
+
+    They have it all the same, so asking can be left out; asking for none cannot.
+    """
+    names = inspect.signature(cls).parameters
+    if arguments.get("bias") is True and not {"bias", "kwargs"} & set(names):
+        return {name: value for name, value in arguments.items() if name != "bias"}
+    return arguments
+
+
+def mark_shared(parameter: torch.Tensor) -> None:
+    """Another layer holds this parameter too, and its update is counted there."""
+    parameter.shared = True  # type: ignore[attr-defined]
+
+
+def is_shared(parameter: torch.Tensor) -> bool:
+    """Whether the update of a parameter is counted elsewhere."""
+    return getattr(parameter, "shared", False)
+
+
+def _as_chain(structure: Structure, modules: Mapping[int, nn.Module]) -> nn.Module | None:
+    """Layers that only call modules one after the other run as a user would write them."""
+    for k, call in enumerate(structure.calls, start=1):
+        plain = call.inputs == ({"value": k - 1},) and not call.options
+        if k not in modules or not plain or call.again or call.detached:
+            return None
+    if structure.result != {"value": len(structure.calls)}:
+        return None
+    chain = list(modules.values())
+    return chain[0] if len(chain) == 1 else nn.Sequential(*chain)
+
+
+class Piece(nn.Module):
+    """A layer with functions or branches inside: its calls, one after the other."""
+
+    def __init__(
+        self, structure: Structure, modules: Mapping[int, nn.Module], widths: Mapping[str, int]
+    ) -> None:
+        super().__init__()
+        self.held = nn.ModuleDict({str(k): module for k, module in modules.items()})
+        self._steps: list[tuple[Callable[..., Any], Any, Any]] = []
+        for k, call in enumerate(structure.calls, start=1):
+            inputs, options = fill(call.inputs, widths), fill_each(call.options, widths)
+            step = modules.get(k) or self._step(k, call, widths)
+            self._steps.append((_detached(step) if call.detached else step, inputs, options))
+        self._several = len(structure.inputs) > 1
+        self._result = structure.result
+
+    def _step(self, k: int, call: Call, widths: Mapping[str, int]) -> Callable[..., Any]:
+        if call.op not in ("parameter", "buffer"):
+            return find_function(call.op)
+        name = f"{call.op}_{k}"
+        shape = fill(call.arguments["shape"], widths)
+        dtype = getattr(torch, call.arguments.get("dtype", "float32"))
+        if call.op == "parameter":
+            # Small numbers, not zeros: a weight that is normalised must have a length.
+            start = torch.randn(shape, dtype=dtype) / 50
+            parameter = nn.Parameter(start, not call.frozen)
+            if call.shared_parts:
+                mark_shared(parameter)
+            self.register_parameter(name, parameter)
+        else:  # ones: whatever is divided by them, or looked up with them, stays sound
+            self.register_buffer(name, torch.ones(shape, dtype=dtype))
+        return _Held(self, name)
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        """Run the calls."""
+        values: list[Any] = [inputs if self._several else inputs[0]]
+        for step, arguments, options in self._steps:
+            args = [_pick(values, part) for part in arguments]
+            result = step(*args, **{k: _pick(values, v) for k, v in options.items()})
+            values.append(args[0] if result is None else result)  # None: an assignment, in place
+        return _pick_result(values, self._result)
+
+
+def _detached(step: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch.no_grad():
+            return step(*args, **kwargs)
+
+    return run
+
+
+def _pick_result(values: list[Any], tree: Json) -> Any:
+    if isinstance(tree, list):
+        return tuple(_pick_result(values, part) for part in tree)
+    if isinstance(tree, dict) and "dict" in tree:
+        return {key: _pick_result(values, part) for key, part in tree["dict"].items()}
+    return _pick(values, tree)
+
+
+class _Held:
+    """A parameter or buffer looked up at each step, so that moving the module moves it too."""
+
+    def __init__(self, owner: nn.Module, name: str) -> None:
+        self.owner, self.name = [owner], name  # in a list: not a submodule of itself
+
+    def __call__(self) -> Any:
+        return getattr(self.owner[0], self.name)
+
+
+def _pick(values: list[Any], tree: Any) -> Any:
+    if isinstance(tree, dict) and "value" in tree:
+        where = tree["value"]
+        if isinstance(where, int):
+            return values[where]
+        found = values[where[0]]
+        for step in where[1:]:
+            found = found[step]
+        return found
+    if isinstance(tree, dict) and "device" in tree:
+        first = values[0]
+        return (first[0] if isinstance(first, tuple) else first).device
+    if isinstance(tree, tuple):
+        return tuple(_pick(values, part) for part in tree)
+    if isinstance(tree, slice):
+        return slice(*(_pick(values, part) for part in (tree.start, tree.stop, tree.step)))
+    return tree
+
+
+def find_function(name: str) -> Callable[..., Any]:
+    """A function of torch by its full name; only names that a trace can have written."""
+    home, _, rest = name.partition(".")
+    attribute = re.fullmatch(r"torch\.Tensor\.(\w+)\.__get__", name)
+    if attribute is not None:  # x.T, x.real
+        return operator.attrgetter(attribute[1])
+    found: Any = torch
+    for part in rest.split("."):
+        found = getattr(found, part, None)
+        if isinstance(found, ModuleType) and not found.__name__.startswith("torch"):
+            raise ModelError(f"{name} is not a function of torch")
+    if home != "torch" or not callable(found):
+        raise ModelError(f"{name} is not a function of torch")
+    function: Callable[..., Any] = found
+    return function

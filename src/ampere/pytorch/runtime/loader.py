@@ -1,0 +1,288 @@
+"""Load what a text names: a model of the zoo or of the user's code, or the user's own loss."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import re
+import sys
+import textwrap
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torch import nn
+
+from ampere import zoo
+from ampere.core.inputs import Inputs, InputSpec, parse_inputs
+from ampere.errors import AmpereError, ModelError
+
+_PATTERN = re.compile(r"(?P<source>.+?):(?P<name>[^\W\d]\w*)(?P<arguments>\(.*\))?", re.DOTALL)
+_FORMS = "write zoo:lenet5, path/file.py:factory or package.module:factory(width=32)"
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """What a text that names a model says: where it lies, what it is called, how it is built."""
+
+    source: str  # `zoo`, a module, or a file
+    name: str
+    arguments: dict[str, Any]
+
+    @property
+    def path(self) -> Path | None:
+        """The file, if it is one."""
+        return _path(self.source)
+
+
+def parse_spec(spec: str) -> ModelName:
+    """Read a text such as `path/file.py:factory(width=32)`; nothing is imported."""
+    match = _PATTERN.fullmatch(spec.strip())
+    if match is None:
+        raise ModelError(f"{spec!r} names no model: {_FORMS}")
+    return ModelName(match["source"], match["name"], _arguments(match["arguments"] or "()", spec))
+
+
+def load_model(spec: str, input: Inputs | None = None) -> tuple[nn.Module, Inputs]:
+    """Build the model that a text names, and say what it is fed.
+
+    Args:
+        spec: `zoo:cnn5(channels=[16, 32, 64, 64])`, `path/file.py:factory(width=32)` or
+            `package.module:factory`; the factory is a function, an `nn.Module` class or a model.
+        input: What the model is fed; by default the zoo's input or the factory's `input` attribute,
+            which may be a text.
+
+    Raises:
+        ModelError: The text is malformed, or what it names cannot be found or built.
+    """
+    parsed = parse_spec(spec)
+    source, name, arguments = parsed.source, parsed.name, parsed.arguments
+    if source == "zoo":
+        family = zoo.family(name)
+        return _build(family.build, arguments, f"zoo:{name}", ()), input or family.input
+    with _imported(source) as (module, homes):
+        factory = _named(module, name, source, "model")
+        input = input or _own_input(factory)
+        if input is None:
+            raise ModelError(
+                f"{source}:{name} does not say its input: pass --input, e.g. --input 3x32x32"
+            )
+        return _build(factory, arguments, f"{source}:{name}", homes), input
+
+
+def load_loss(spec: str) -> Callable[[Any], Any]:
+    """The user's loss: `path/file.py:loss` or `package.module:loss`, a function of one argument.
+
+    Raises:
+        ModelError: The text is malformed, or what it names cannot be found or called so.
+    """
+    with load_function(spec, "loss") as (loss, _):
+        check_arguments(loss, f"{spec.strip()} is called with what the model returns", None)
+        return loss
+
+
+@contextmanager
+def load_function(spec: str, makes: str) -> Iterator[tuple[Callable[..., Any], tuple[Path, ...]]]:
+    """The user's function that a text names and where it lies, able to import what lies there.
+
+    Raises:
+        ModelError: The text is malformed, or what it names cannot be found.
+    """
+    if not names_loss(spec):
+        forms = f"path/file.py:{makes} or package.module:{makes}"
+        raise ModelError(f"{spec!r} names no {makes}: write {forms}")
+    source, _, name = spec.strip().rpartition(":")
+    with _imported(source) as (module, homes):
+        yield _named(module, name, source, makes), homes
+
+
+def names_loss(spec: str) -> bool:
+    """Whether a text has the form that `load_loss` reads: that of a model, without arguments."""
+    match = _PATTERN.fullmatch(spec.strip())
+    return match is not None and match["arguments"] is None
+
+
+def _own_input(factory: Any) -> Inputs | None:
+    """What a factory says of itself; a model may call something else of its own `input`."""
+    own = getattr(factory, "input", None)
+    if isinstance(own, str):
+        return parse_inputs(own)
+    if isinstance(own, InputSpec):
+        return Inputs((own,))
+    return own if isinstance(own, Inputs) else None
+
+
+def _arguments(text: str, spec: str) -> dict[str, Any]:
+    """Read `(width=32, block="basic")`: keywords and literals only, nothing is evaluated."""
+    arguments: dict[str, Any] = {}
+    try:
+        call = ast.parse(f"f{text}", mode="eval").body
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
+            raise ValueError
+        for keyword in call.keywords:
+            if keyword.arg is None or keyword.arg in arguments:
+                raise ValueError
+            arguments[keyword.arg] = ast.literal_eval(keyword.value)
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        raise ModelError(
+            f"cannot read the arguments of {spec!r}: write name=value pairs of plain values, "
+            "e.g. factory(width=32, sizes=[16, 32])"
+        ) from None
+    return arguments
+
+
+def homes_of(source: str) -> tuple[Path, ...]:
+    """Where the code that a source names lies, and may import from."""
+    path = _path(source)
+    return (Path.cwd(),) if path is None else (path.parent, Path.cwd())
+
+
+def _path(source: str) -> Path | None:
+    """A path is known by its ending or its separators; anything else must be a module."""
+    return Path(source).expanduser().resolve() if re.search(r"\.py$|[/\\]", source) else None
+
+
+@contextmanager
+def _imported(source: str) -> Iterator[tuple[ModuleType, tuple[Path, ...]]]:
+    """The user's code, able to import what lies beside it, as if it were run by itself."""
+    path, homes = _path(source), homes_of(source)
+    entries = [str(home) for home in homes]
+    sys.path[:0] = entries
+    try:
+        yield (_import_module(source, homes) if path is None else _import_file(path, homes)), homes
+    finally:
+        for entry in entries:  # only ours: the user's code may have added its own
+            with suppress(ValueError):
+                sys.path.remove(entry)
+
+
+def _import_file(path: Path, homes: tuple[Path, ...]) -> ModuleType:
+    """Run a file as a module; an unchanged file is run once."""
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"cannot read {path}: {error.strerror}; check the path") from None
+    digest = hashlib.sha256(str(path).encode() + b"\0" + source).hexdigest()[:8]
+    name = re.sub(r"\W", "_", f"ampere_model_{path.stem}_{digest}")
+    if name in sys.modules:
+        return sys.modules[name]
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    sys.modules[name] = module  # before it runs: dataclasses look their module up
+    try:
+        # Not through a loader: cached bytecode is stale when a file changes within a second.
+        exec(compile(source, str(path), "exec", dont_inherit=True), vars(module))
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise raised(str(path), error, homes) from error
+    return module
+
+
+def _import_module(source: str, homes: tuple[Path, ...]) -> ModuleType:
+    """Import a module by its dotted name."""
+    if not all(part.isidentifier() for part in source.split(".")):
+        raise ModelError(f"{source!r} is neither a .py file nor a module: check its spelling")
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(source)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and f"{source}.".startswith(f"{error.name}."):
+            raise ModelError(
+                f"no module {error.name!r} here or installed: "
+                "run from the directory that holds it, or write its path, path/file.py"
+            ) from None
+        raise raised(source, error, homes) from error
+
+
+def _named(module: ModuleType, name: str, source: str, makes: str) -> Any:
+    """What a module calls by this name, if it can be called or is a model."""
+
+    def may_be_meant(thing: Any) -> bool:
+        return isinstance(thing, nn.Module) or (
+            (
+                inspect.isfunction(thing)
+                or (isinstance(thing, type) and issubclass(thing, nn.Module))
+            )
+            and thing.__module__.startswith(module.__name__)  # not what it only imports
+        )
+
+    thing = getattr(module, name, None)
+    if callable(thing):
+        return thing
+    found = [key for key, each in vars(module).items() if key[0] != "_" and may_be_meant(each)]
+    others = (
+        f"it has {', '.join(found[:8])}" if found else f"define a function that returns a {makes}"
+    )
+    if thing is None:
+        raise ModelError(f"{source} has no {name!r}; {others}")
+    raise ModelError(f"{source}:{name} is {in_words(thing)}, which makes no {makes}; {others}")
+
+
+def _build(
+    factory: Any, arguments: dict[str, Any], label: str, homes: tuple[Path, ...]
+) -> nn.Module:
+    """Call a factory, or take the model that it already is."""
+    if isinstance(factory, nn.Module):
+        if arguments:
+            raise ModelError(f"{label} is a model already: leave its arguments out")
+        return factory
+    check_arguments(factory, label, **arguments)
+    try:
+        model = factory(**arguments)
+    except AmpereError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise raised(label, error, homes) from error
+    if not isinstance(model, nn.Module):
+        raise ModelError(f"{label} returned {in_words(model)}; it must return an nn.Module")
+    return model
+
+
+def check_arguments(code: Callable[..., Any], label: str, /, *given: Any, **named: Any) -> None:
+    """Raise a ModelError that begins with the label, unless code can be called so."""
+    try:
+        signature = inspect.signature(code)
+    except (TypeError, ValueError):  # some builtins have none: calling it will tell
+        return
+    try:
+        signature.bind(*given, **named)
+    except TypeError as error:
+        takes = ", ".join(map(str, signature.parameters.values())) or "no arguments"
+        raise ModelError(f"{label}: {error}; it takes {_line(takes)}") from None
+
+
+def raised(what: str, error: BaseException, homes: tuple[Path, ...]) -> ModelError:
+    """One line on an error of the user's code, with the last place in it that was reached."""
+    if isinstance(error, SyntaxError) and error.filename:
+        where, message = f"{error.filename}:{error.lineno}", error.msg
+    else:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [
+            frame
+            for frame in frames
+            if any(home in Path(frame.filename).parents for home in homes)
+            and "site-packages" not in frame.filename
+        ]
+        frame = (own or frames)[-1]
+        where, message = f"{frame.filename}:{frame.lineno}", str(error)
+    return ModelError(f"{what} raises {type(error).__name__}: {_line(message)} ({where})")
+
+
+def _line(text: str) -> str:
+    return textwrap.shorten(text, 200, placeholder=" ...") or "no message"
+
+
+def in_words(thing: Any) -> str:
+    """How to speak of a thing: `None`, `the class Net`, `an object of type int`."""
+    if thing is None:
+        return "None"
+    if isinstance(thing, type):
+        return f"the class {thing.__name__}"
+    return f"an object of type {type(thing).__name__}"

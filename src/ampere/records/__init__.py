@@ -1,0 +1,1 @@
+"""Records: measurements, and the journals that keep them."""

@@ -1,0 +1,364 @@
+"""Journal: the file of a profile, one line for its device and one for every measurement.
+
+Append-only JSON lines. A line counts once its newline is on the disk, so a crash or a power cut
+loses at most the line that was being written; a torn last line is tolerated, nothing else is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import math
+import os
+import sys
+import warnings
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+
+from ampere.core.fingerprint import Fingerprint
+from ampere.core.layers import Json
+from ampere.errors import DataError, JournalError
+from ampere.meters.base import Provenance
+from ampere.records.measurement import (
+    FORMAT,
+    Measurement,
+    is_header,
+    parse_json,
+    read_provenance,
+    utc_now,
+)
+
+PACKED = b"\x1f\x8b"  # how gzip begins
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: FileIO) -> None:
+        # Windows locks keep readers out of the locked bytes, so lock one that no journal reaches.
+        file.seek(2**31 - 2)
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            raise BlockingIOError from None
+else:
+    import fcntl
+
+    def _lock(file: FileIO) -> None:
+        # Not lockf: that lock is lost as soon as this process closes another handle of the file.
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class JournalWarning(UserWarning):
+    """The torn last line of a journal was left out."""
+
+
+@dataclass(frozen=True)
+class Header:
+    """What holds for a whole journal: the device, its meter, and what it was like at the start.
+
+    `reference_time_s` and `reference_energy_j` are those of one step of the reference workload;
+    `model` is what the profile was made for, `asks` how `ampere ask` goes on with it, `note` is the
+    user's own text.
+    """
+
+    fingerprint: Fingerprint
+    meter: Mapping[str, Json]
+    provenance: Provenance
+    created: str = field(default_factory=utc_now)
+    reference_time_s: float | None = None
+    reference_energy_j: float | None = None
+    idle_w: float | None = None
+    model: str | None = None
+    note: str | None = None
+    asks: Mapping[str, Json] | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """The first line of a journal."""
+        reference = {"time_s": self.reference_time_s, "energy_j": self.reference_energy_j}
+        reference = {key: value for key, value in reference.items() if _known(value)}
+        return {
+            "ampere_journal": FORMAT,
+            "created": self.created,
+            "device": self.fingerprint.to_json(),
+            "idle_w": self.idle_w if _known(self.idle_w) else None,
+            "meter": dict(self.meter),
+            "model": self.model,
+            "note": self.note,
+            **({"asks": dict(self.asks)} if self.asks else {}),
+            "provenance": self.provenance.value,
+            "reference": reference or None,
+        }
+
+    @classmethod
+    def from_json(cls, row: Json) -> Header:
+        """Read back what `to_json` wrote, of this format or an older one."""
+        if not is_header(row):
+            raise DataError("not a journal of ampere: its first line is not a header")
+        try:
+            reference = row.get("reference") or {}
+            return cls(
+                Fingerprint.from_json(row["device"]),
+                dict(row["meter"]),
+                read_provenance(row["provenance"]),
+                str(row["created"]),
+                _float(reference.get("time_s")),
+                _float(reference.get("energy_j")),
+                _float(row.get("idle_w")),
+                _optional_text(row.get("model")),
+                _optional_text(row.get("note")),
+                dict(row["asks"]) if row.get("asks") else None,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise DataError(f"the header is damaged ({error!r})") from None
+
+
+# History of the format:
+#   1  the first. A header, then one measurement a line; see docs/journal.md.
+def read_journal(path: str | os.PathLike[str]) -> tuple[Header, list[Measurement]]:
+    """Read a journal, also while another process appends to it, or one that gzip has packed.
+
+    A torn last line is left out with a `JournalWarning`; any other damage is a `JournalError`.
+    """
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+        if data.startswith(PACKED):
+            data = gzip.decompress(data)
+    except OSError as error:
+        raise _unusable(path, "read", error) from None
+    except (EOFError, zlib.error) as error:
+        raise JournalError(f"{path} cannot be unpacked: {error}") from None
+    header, measurements, end = _parse(path, data)
+    if end < len(data):
+        _warn_of_torn_line(path)
+    return header, measurements
+
+
+class Journal:
+    """A journal open for appending; no other process can open it until this one closes or dies."""
+
+    def __init__(
+        self,
+        path: Path,
+        file: FileIO,
+        header: Header,
+        measurements: list[Measurement],
+        end: int,
+    ) -> None:
+        self.path = path
+        self.header = header
+        self._file = file
+        self._measurements = measurements
+        self._end = end
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], header: Header) -> Journal:
+        """Open the journal at `path`, or create it with this header.
+
+        An existing journal keeps its own header: compare `journal.header.fingerprint` with yours
+        (`refuse_to_mix`) before you append.
+        """
+        path = Path(path).absolute()  # appending finds it again after a change of directory
+        try:
+            if not path.exists():
+                _create(Path(os.path.realpath(path)), header)
+            file = FileIO(path, "r+")
+        except OSError as error:
+            raise _unusable(path, "opened for writing", error) from None
+        try:
+            _lock(file)
+            _refuse_if_replaced(path, file)
+            file.seek(0)
+            data = file.readall()
+            if data.startswith(PACKED):
+                raise JournalError(f"{path} is packed: gunzip it before something is added")
+            found, measurements, end = _parse(path, data)
+            if end < len(data):
+                _warn_of_torn_line(path)
+                file.truncate(end)
+        except BlockingIOError:
+            holder = _holder(file)
+            file.close()
+            raise JournalError(
+                f"{path} is in use by another process{holder}: wait for it or end it"
+            ) from None
+        except OSError as error:
+            file.close()
+            raise _unusable(path, "opened for writing", error) from None
+        except BaseException:
+            file.close()
+            raise
+        return cls(path, file, found, measurements, end)
+
+    @property
+    def measurements(self) -> list[Measurement]:
+        """All measurements so far, oldest first."""
+        return list(self._measurements)
+
+    def append(self, measurement: Measurement) -> None:
+        """Add a measurement; when this returns, it survives a crash and a power cut."""
+        if self._file.closed:
+            raise JournalError(f"{self.path} is closed: open it again to append")
+        line = _line(measurement.to_json())
+        try:
+            _refuse_if_replaced(self.path, self._file)
+            if os.fstat(self._file.fileno()).st_size != self._end:
+                raise JournalError(f"{self.path} was changed by another program: open it again")
+            try:
+                self._file.seek(self._end)
+                _write(self._file, line)
+                self._end += len(line)
+            except BaseException:
+                # Half a line with another one after it would be damage in the middle of the file.
+                with contextlib.suppress(OSError):
+                    self._file.truncate(self._end)
+                raise
+        except OSError as error:
+            raise _unusable(self.path, "written", error) from None
+        self._measurements.append(measurement)
+
+    def close(self) -> None:
+        """Let go of the file; closing twice is harmless."""
+        self._file.close()
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _parse(path: Path, data: bytes) -> tuple[Header, list[Measurement], int]:
+    """Header, measurements, and how many bytes they take; what follows is a torn line."""
+    if not data:
+        raise JournalError(f"{path} is empty: delete it or restore it from a copy")
+    *lines, rest = data.split(b"\n")
+    try:
+        if not lines:
+            raise DataError("not a journal of ampere, or cut off in its first line")
+        header = Header.from_json(parse_json(lines[0]))
+    except DataError as error:
+        raise JournalError(f"{path} line 1: {error}; nothing was read") from None
+    measurements: list[Measurement] = []
+    end = len(lines[0]) + 1
+    for number, line in enumerate(lines[1:], 2):
+        try:
+            row = parse_json(line)
+        except DataError as error:
+            if number == len(lines) and not rest:
+                break
+            raise _damaged(path, number, error) from None
+        try:
+            measurements.append(Measurement.from_json(row))
+        except DataError as error:
+            raise _damaged(path, number, error) from None
+        end += len(line) + 1
+    return header, measurements, end
+
+
+def _create(path: Path, header: Header) -> None:
+    """Make the file with its header in one go: whoever sees it sees a whole header."""
+    line = _line(header.to_json())
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with FileIO(temporary, "w") as file:
+            _write(file, line)
+        try:
+            os.link(temporary, path)  # unlike a rename, never replaces another process's journal
+        except FileExistsError:
+            return
+        except OSError:  # a file system without hard links
+            if path.exists():
+                return
+            os.rename(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # Windows and some network disks cannot sync a directory
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def _line(row: Mapping[str, Json]) -> bytes:
+    try:
+        return json.dumps(row, sort_keys=True, allow_nan=False).encode() + b"\n"
+    except (TypeError, ValueError) as error:
+        raise DataError(f"cannot be written as JSON ({error}): {row!r:.80}") from None
+
+
+def _write(file: FileIO, line: bytes) -> None:
+    while line:
+        line = line[file.write(line) :]
+    os.fsync(file.fileno())
+
+
+def _refuse_if_replaced(path: Path, file: FileIO) -> None:
+    """A lock is on a file, not on its name: lines written to a file that lost its name are lost."""
+    try:
+        same = os.path.samestat(os.stat(path), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        same = False
+    if not same:
+        raise JournalError(f"{path} was replaced or deleted while it was in use: open it again")
+
+
+def _holder(file: FileIO) -> str:
+    """Who holds the lock, as far as Linux tells."""
+    status = os.fstat(file.fileno())
+    if sys.platform != "linux":
+        return ""
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            parts = line.split()  # 1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF
+            if parts[1:2] == ["FLOCK"] and device in parts:
+                return f" (pid {parts[4]})"
+    return ""
+
+
+def _known(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _float(value: Json) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise ValueError(value)
+    return None if value is None else float(value)
+
+
+def _optional_text(value: Json) -> str | None:
+    return None if value is None else str(value)
+
+
+def _damaged(path: Path, number: int, error: DataError) -> JournalError:
+    return JournalError(
+        f"{path} line {number} is damaged: {error};"
+        " restore the file from a copy, or delete that line"
+    )
+
+
+def _unusable(path: Path, verb: str, error: OSError) -> JournalError:
+    if isinstance(error, FileNotFoundError):
+        if not path.absolute().parent.is_dir():
+            return JournalError(f"{path.parent} is no directory: make it first")
+        return JournalError(f"{path} does not exist: check the path")
+    if isinstance(error, IsADirectoryError):
+        return JournalError(f"{path} is a directory: name a file in it")
+    return JournalError(f"{path} cannot be {verb}: {error.strerror or error}")
+
+
+def _warn_of_torn_line(path: Path) -> None:
+    text = f"{path}: the last line is torn (writing was interrupted) and is left out"
+    warnings.warn(text, JournalWarning, stacklevel=3)

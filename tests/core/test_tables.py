@@ -1,0 +1,375 @@
+"""What is printed: units, tables, and the pages of every result against golden files.
+
+`UPDATE_GOLDEN=1 pytest tests/test_tables.py` writes the golden files anew; read the difference.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ampere.core import tables
+from ampere.core.fingerprint import Fingerprint
+from ampere.core.layers import Layer, LayerKind, Role, Widths
+from ampere.estimators.base import Cost, Line
+from ampere.evaluation.check import Check
+from ampere.evaluation.evaluate import Evaluation, ModelResult
+from ampere.meters.base import Provenance
+from ampere.profiles.estimate import Estimate
+from ampere.profiles.profile import Profile
+from ampere.records.journal import Header
+from ampere.records.measurement import Measurement
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+CONV1 = LayerKind("first conv2d3x3+relu @3x32x32 b10", Role.FIRST, "conv2d", {"batch": 10})
+CONV2 = LayerKind("hidden conv2d3x3+relu @inx32x32 b10", Role.HIDDEN, "conv2d", {"batch": 10})
+FC = LayerKind("last flatten+linear @inx32x32 b10", Role.LAST, "linear", {"batch": 10})
+
+
+def layer(name: str, kind: LayerKind, count: int = 1, **widths: int) -> Layer:
+    return Layer(name, kind, Widths({k.rstrip("_"): v for k, v in widths.items()}), count=count)
+
+
+def line(of: Layer, energy_j: float, std: float, time_s: float) -> Line:
+    return Line(of, Cost(energy_j, std, time_s, 0.1 * time_s))
+
+
+def an_estimate(**changes: object) -> Estimate:
+    fields: dict[str, object] = {
+        "lines": (
+            line(layer("stem", CONV1, out=16), 12.25, 0.5, 3.0),
+            line(layer("block1", CONV2, in_=16, out=16), 20.5, 1.0, 5.0),
+            line(layer("block2", CONV2, in_=16, out=16), 20.5, 1.0, 5.0),
+            line(layer("block3", CONV2, 2, in_=16, out=16), 41.0, 2.0, 10.0),
+            line(layer("wide", CONV2, in_=16, out=64), 80.0, 6.0, 18.0),
+            line(layer("head", FC, in_=64), 0.03, 0.01, 0.2),
+        ),
+        "energy_j": 174.28,
+        "energy_j_std": 8.0,
+        "time_s": 41.2,
+        "time_s_std": 2.0,
+        "steps": 2000,
+        "device": "pi, Cortex-A72, 4 cores, 4 threads, cpu, torch 2.6.0",
+        "provenance": Provenance.MODELLED,
+        "battery_wh": 15.0,
+        "warnings": ("extrapolated beyond the profiled widths: wide",),
+    }
+    return Estimate(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def an_uncovered_estimate() -> Estimate:
+    missing = (layer("pool", LayerKind("hidden pool", Role.HIDDEN, "pool"), width=8),) * 2
+    return an_estimate(
+        lines=(line(layer("stem", CONV1, out=16), 0.0123, 0.0005, math.nan),),
+        energy_j=0.0123,
+        energy_j_std=0.001,
+        time_s=math.nan,
+        time_s_std=math.nan,
+        steps=1,
+        uncovered=missing,
+        provenance=Provenance.COUNTER,
+        battery_wh=None,
+        warnings=("not in the total, the profile does not cover them: pool, pool",),
+    )
+
+
+def an_evaluation() -> Evaluation:
+    metered = (0.010, 0.020, 0.030, 0.040, 0.050, 0.060)
+    results = tuple(
+        ModelResult(
+            f"zoo:cnn5(channels=[{i}])",
+            energy_j,
+            energy_j / 4,
+            energy_j * 1.01,
+            energy_j * 0.99,
+            {"paper": energy_j * 1.05, "flops": energy_j + 0.01}
+            | ({"extrapolation": energy_j * 0.98} if i else {}),
+            (energy_j * 0.9, energy_j * (1.2 if i else 0.99)),
+            1e6 * i,
+        )
+        for i, energy_j in enumerate(metered)
+    )
+    return Evaluation(
+        results, ("zoo:cnn5(channels=[9]): out of memory",), 38, 312.4, "pi", Provenance.SENSOR, 95
+    )
+
+
+def a_check() -> Check:
+    return Check(
+        repeat_error=0.021,
+        burst_spread=0.043,
+        depths=(0, 1, 2, 3, 4, 5, 6),
+        stacked_j=(0.010, 0.014, 0.018, 0.0221, 0.026, 0.0299, 0.034),
+        slope_j=0.004,
+        r2=0.99987,
+        largest_deviation=0.0045,
+        orders_j={"AAB": 0.0201, "ABA": 0.0200, "BAA": 0.0199},
+        order_deviation=0.005,
+        provenance=Provenance.MODELLED,
+        idle_w=2.7,
+    )
+
+
+def a_profile() -> Profile:
+    last = [
+        Measurement((layer("last", FC, in_=w),), 1e-3 * w, 1e-4 * w, cost_s=30.5) for w in (1, 64)
+    ]
+    first = [
+        Measurement((layer("first", CONV1, out=w), layer("last", FC, in_=w)), 2e-3 * w, 2e-4 * w)
+        for w in (1, 64, 20)
+    ]
+    failed = Measurement(first[0].layers, failed="out of memory")
+    alone = Measurement(last[0].layers, 1e-4, 1e-5, stage="forward")
+    header = Header(
+        Fingerprint({"processor": "Cortex-A72", "cores": "4", "threads": "4"}, {"host": "pi"}),
+        {"name": "cpu"},
+        Provenance.MODELLED,
+        model="zoo:cnn5",
+    )
+    return Profile((*last, *first, failed, alone), header, notes=("the clock was 600 MHz",))
+
+
+def a_measurement(**changes: object) -> Measurement:
+    fields: dict[str, object] = {
+        "layers": (layer("a", CONV1, out=16), layer("b", CONV2, 3, in_=16, out=16)),
+        "energy_j_per_step": 0.01234,
+        "time_s_per_step": 0.0031,
+        "spread": 0.018,
+        "repeats": 14,
+        "provenance": Provenance.MODELLED,
+    }
+    return Measurement(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+PAGES = {
+    "estimate": an_estimate,
+    "estimate_uncovered": an_uncovered_estimate,
+    "evaluation": an_evaluation,
+    "check": a_check,
+    "profile": a_profile,
+    "measurement": a_measurement,
+    "measurement_failed": lambda: a_measurement(failed="it hung: no answer within 120 s"),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_is_printed_is_what_was_agreed_on(name: str) -> None:
+    said = repr(PAGES[name]()) + "\n"
+    path = GOLDEN / f"{name}.txt"
+    if "UPDATE_GOLDEN" in os.environ:
+        path.write_text(said, encoding="utf-8")
+    assert said == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [name for name in PAGES if "measurement" not in name])
+def test_html_is_well_formed_and_says_the_same(name: str) -> None:
+    thing = PAGES[name]()
+    page = Reader()
+    page.feed(thing._repr_html_())
+    assert page.open == []
+    text = repr(thing)
+    assert page.cells
+    assert [cell for cell in page.cells if cell not in text] == []
+
+
+class Reader(HTMLParser):
+    """Collects the texts of a page and the tags that were never closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.cells: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.cells.append(data)
+
+
+def test_names_of_others_cannot_break_out_of_text_or_html() -> None:
+    evil = layer("<script>alert(1)</script>", LayerKind("k", Role.HIDDEN, "\x1b[2J\nop"), out=1)
+    estimate = an_estimate(lines=(line(evil, 1.0, 0.1, 1.0),), warnings=("<b>\n",))
+    assert "<script>" not in estimate._repr_html_()
+    assert "&lt;script&gt;" in estimate._repr_html_()
+    assert "\x1b" not in repr(estimate)
+    assert len(repr(estimate).splitlines()) == len(repr(an_estimate()).splitlines()) - 3
+
+
+def columns(text: str) -> tuple[list[list[float]], list[float]]:
+    """Energy, standard deviation, share and time of each row, and of the total."""
+    lines = text.splitlines()
+    top, bottom = (i for i, each in enumerate(lines) if each.startswith("──"))
+    numbers = r"([<\d.]+)\s+([<\d.]+)\s+([<\d.]+) %\s+([<\d.]+)$"
+    found = [re.search(numbers, each) for each in (*lines[top + 1 : bottom], lines[bottom + 1])]
+    rows = [[_number(text) for text in match.groups()] for match in found if match]
+    assert len(rows) == bottom - top
+    return rows[:-1], rows[-1]
+
+
+def _number(text: str) -> float:
+    return 0.0 if text.startswith("<") else float(text)
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(1e-6, 1e4), st.floats(1e-6, 1e3), st.integers(1, 4)),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_the_printed_columns_add_up(drawn: list[tuple[float, float, int]]) -> None:
+    lines = tuple(
+        line(layer(f"l{i}", CONV2, in_=width, out=width), energy_j, energy_j / 10, time_s)
+        for i, (energy_j, time_s, width) in enumerate(drawn)
+    )
+    text = repr(
+        an_estimate(
+            lines=lines,
+            energy_j=math.fsum(each.cost.energy_j for each in lines),
+            time_s=math.fsum(each.cost.time_s for each in lines),
+        )
+    )
+    rows, total = columns(text)
+    assert len(rows) == len({width for _, _, width in drawn})
+    # Four digits are printed, so a rounded number is off by half a unit of the fourth.
+    for i, unit in ((0, 1e-3 * total[0]), (2, 0.1), (3, 1e-3 * total[3])):
+        assert math.isclose(
+            math.fsum(row[i] for row in rows), total[i], abs_tol=(len(rows) + 1) * unit / 2 + 1e-9
+        )
+    assert total[2] == 100.0
+
+
+def test_the_golden_estimate_adds_up() -> None:
+    rows, total = columns(repr(an_estimate()))
+    assert [row[0] for row in rows] == [12.2, 82.0, 80.0, 0.0]
+    assert total == [174.3, 8.0, 100.0, 41.2]
+
+
+def test_no_estimate_is_called_measured() -> None:
+    for provenance in Provenance:
+        text = repr(an_estimate(provenance=provenance))
+        hardware = provenance.metered == "measured"
+        assert ("estimated from joules measured" in text) == hardware
+        assert ("not measured" in text) == (not hardware)
+
+
+def test_an_estimate_that_covers_nothing_is_unknown_and_not_zero() -> None:
+    bare = an_estimate(lines=(), energy_j=0.0, time_s=0.0, uncovered=an_estimate().lines[0:0])
+    missing = an_uncovered_estimate().uncovered
+    text = repr(an_estimate(lines=(), energy_j=0.0, time_s=0.0, uncovered=missing))
+    assert text.startswith("unknown: the profile covers none of 2 layers")
+    assert repr(bare).startswith("unknown")
+
+
+def test_every_provenance_has_a_sentence() -> None:
+    for provenance in Provenance:
+        sentence = tables.origin(provenance.value)
+        assert sentence.startswith("measured") == (provenance.metered == "measured")
+        assert sentence.startswith("measured") != ("not measured" in sentence)
+    assert tables.origin(None) == "of unknown origin"
+
+
+def test_a_measurement_is_still_compared_by_value() -> None:
+    assert a_measurement() == a_measurement()
+    assert a_measurement() != a_measurement(repeats=15)
+    assert "\n" not in repr(a_measurement(failed="two\nlines"))
+
+
+@pytest.mark.parametrize(
+    ("energy_j", "text"),
+    [
+        (0.0, "0 J"),
+        (1.234e-3, "1.23 mJ"),
+        (45.6, "45.6 J"),
+        (1200.0, "1.20 kJ"),
+        (999.6, "1.00 kJ"),
+        (999.4, "999 J"),
+        (-3e-6, "-3.00 µJ"),
+        (1e-12, "0.00100 nJ"),
+        (math.nan, "unknown"),
+        (math.inf, "unknown"),
+    ],
+)
+def test_joules(energy_j: float, text: str) -> None:
+    assert tables.joules(energy_j) == text
+
+
+@pytest.mark.parametrize(
+    ("time_s", "text"),
+    [
+        (2.3e-3, "2.30 ms"),
+        (12.0, "12.0 s"),
+        (59.9, "59.9 s"),
+        (59.96, "1 min"),
+        (65.0, "1 min 5 s"),
+        (3599.6, "1 h"),
+        (4320.0, "1 h 12 min"),
+        (86399.0, "1 d"),
+        (97200.0, "1 d 3 h"),
+        (math.nan, "unknown"),
+    ],
+)
+def test_seconds(time_s: float, text: str) -> None:
+    assert tables.seconds(time_s) == text
+
+
+def test_other_units() -> None:
+    assert tables.flops(743e6) == "743 MFLOP"
+    assert tables.watt_hours(54000) == "15.0 Wh"
+    assert tables.watts(2.7) == "2.70 W"
+    assert tables.percent(0.2649) == "26.5 %"
+    assert [tables.percent(share) for share in (0.0, 1e-5)] == ["0.0 %", "<0.1 %"]
+    assert tables.same_unit([20.0, 0.001, 0.0], "J") == ("J", ["20.00", "<0.01", "0.00"])
+    assert tables.percent(None) == tables.percent(math.nan) == "unknown"
+    assert [tables.plural(n, "step") for n in (1, 2000)] == ["1 step", "2,000 steps"]
+
+
+@given(st.floats(1e-9, 1e15))
+def test_three_digits_are_right(value: float) -> None:
+    text, unit = tables.joules(value).split()
+    power = {"n": -9, "µ": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
+    assert math.isclose(float(text) * 10.0 ** power.get(unit[:-1], 0), value, rel_tol=0.0051)
+    assert len(text.replace(".", "")) == 3
+
+
+@given(st.lists(st.floats(1e-9, 1e12), min_size=1))
+def test_a_column_has_one_unit_and_keeps_its_order(values: list[float]) -> None:
+    unit, texts = tables.same_unit(values, "J")
+    assert unit.endswith("J")
+    assert len({len(text.partition(".")[2]) for text in texts}) == 1
+    numbers = [_number(text) for text in texts]
+    assert sorted(numbers) == [number for _, number in sorted(zip(values, numbers, strict=True))]
+
+
+def test_a_table_is_aligned() -> None:
+    text = tables.table(("name", "n"), (("a", "1"), ("bcd", "200")), "<>", ("total", "201"))
+    assert text.splitlines() == [
+        "name     n",
+        "──────────",
+        "a        1",
+        "bcd    200",
+        "──────────",
+        "total  201",
+    ]
+
+
+def test_equal_things_stand_together_in_order() -> None:
+    assert tables.grouped("abac", str) == [["a", "a"], ["b"], ["c"]]
+    assert [tables.times("x", n) for n in (1, 3)] == ["x", "x ×3"]
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    assert [len(tables.bar(value, 4.0, 8)) for value in (4.0, 2.0, 0.0, -1.0)] == [8, 4, 0, 0]
+    assert tables.bar(0.0, 0.0) == ""

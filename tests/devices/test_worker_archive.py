@@ -1,0 +1,275 @@
+"""The worker's file: it runs where nothing but torch is, on Pythons from 3.8 on."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import nn
+
+import ampere
+from ampere.core.layers import Call, Layer, LayerKind, Port, Role, Size, Structure, Widths
+from ampere.core.workloads import Workload
+from ampere.devices import worker_archive as archive_module
+from ampere.devices.worker_archive import BARE, MODULES, worker_archive
+from ampere.meters.registry import _OWN
+from ampere.pytorch.runtime.builder import build_layer
+from fakes import VARIANT
+
+HOME = Path(ampere.__file__).parent
+# Only reached where the user's code is: what is far away is sent layers, never models by name.
+NOT_THERE = {"ampere.pytorch.graph.trace"}
+
+
+def shipped() -> dict[str, str]:
+    """Every file of the archive by its name."""
+    _, data = worker_archive()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name).decode() for name in archive.namelist()}
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    name, data = worker_archive()
+    path = tmp_path / name
+    path.write_bytes(data)
+    return path
+
+
+@pytest.fixture
+def bare_environment(tmp_path: Path) -> dict[str, str]:
+    """Where torch can be imported, and an ampere that must not be: the archive's comes first."""
+    decoy = tmp_path / "decoy" / "ampere"
+    decoy.mkdir(parents=True)
+    (decoy / "__init__.py").write_text("raise SystemExit('the wrong ampere')")
+    torch = importlib.util.find_spec("torch")
+    assert torch is not None and torch.origin is not None
+    path = f"{decoy.parent}{os.pathsep}{Path(torch.origin).parents[1]}"
+    return {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HOME": str(tmp_path)}
+
+
+class Talk:
+    """A conversation with the archive, run as a device runs it but for -S: no site-packages."""
+
+    def __init__(self, archive: Path, environment: dict[str, str], python: str = "") -> None:
+        self.process = subprocess.Popen(
+            [python or sys.executable, "-S", "-u", str(archive)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return answer
+
+    def __enter__(self) -> Talk:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        with self.process:
+            self.process.kill()
+
+
+def test_the_same_text_makes_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    name, data = worker_archive()
+    worker_archive.cache_clear()
+    assert worker_archive() == (name, data)
+    assert re.fullmatch(r"ampere-worker-[0-9a-f]{12}\.pyz", name)  # no quotes needed in a shell
+    monkeypatch.setattr(archive_module, "MAIN", archive_module.MAIN + "# more\n")
+    worker_archive.cache_clear()
+    assert worker_archive()[0] != name
+    worker_archive.cache_clear()
+
+
+def test_the_archive_works_where_nothing_but_torch_is(
+    archive: Path, bare_environment: dict[str, str]
+) -> None:
+    with Talk(archive, bare_environment) as talk:
+        meter = {"name": "cpu", "settings": {"idle_w": 2.0, "active_w": 1.0}}
+        opened = talk.ask(do="open", meter=meter, settings={"threads": 1})
+        assert opened["framework"].startswith("torch ")
+        assert (opened["threads"], opened["provenance"]) == (1, "modelled")
+        assert opened["meter"] == meter
+        assert talk.ask(do="describe")["identity"]["machine"]
+        for stage in (VARIANT, Workload(stage="reference"), Workload(stage="idle")):
+            handle = talk.ask(do="load", workload=stage.to_json())["handle"]
+            burst = talk.ask(do="burst", handle=handle, steps=3)
+            assert 0 < burst["time_s"] < 60
+            assert burst["energy_j"] >= 2.0 * burst["time_s"]
+            assert burst["resolution"] == {"energy_j": 0.0, "period_s": 0.0}
+            assert talk.ask(do="unload", handle=handle) == {}
+
+
+def test_without_torch_one_line_says_so(archive: Path, tmp_path: Path) -> None:
+    with Talk(archive, {"HOME": str(tmp_path)}) as talk:
+        answer = talk.ask(do="open", meter=None, settings={})
+    assert answer["error"] == "DeviceError"
+    assert "torch" in answer["message"] and "install it" in answer["message"]
+    assert "\n" not in answer["message"]
+
+
+class OldNorm(nn.BatchNorm2d):
+    """As it was before it could be asked for a bias."""
+
+    def __init__(self, num_features: int, eps: float = 1e-5, affine: bool = True) -> None:
+        super().__init__(num_features, eps, affine=affine)
+
+
+def test_an_older_torch_there_builds_what_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nn, "BatchNorm2d", OldNorm)
+
+    def norm(**more: bool) -> Layer:
+        call = Call("BatchNorm2d", {"num_features": {"size": "in"}, **more}, ({"value": 0},))
+        ports = (Port((Size("in"), 5, 5)),)
+        structure = Structure(ports, ports, (call,), {"value": 1}, multiples={"in": 1})
+        kind = LayerKind("norm", Role.HIDDEN, "norm", {"batch": 2}, structure)
+        return Layer("norm", kind, Widths({"in": 3}))
+
+    built = build_layer(norm(bias=True))
+    assert isinstance(built, OldNorm) and built.bias is not None
+    with pytest.raises(TypeError, match="bias"):  # it has one, which is not what was asked for
+        build_layer(norm(bias=False))
+
+
+def imports(name: str, text: str) -> Iterator[str]:
+    """Every module of ampere that a file imports, also inside functions, but not for types."""
+    tree = ast.parse(text)
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("ampere"))
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name} imports by a relative name"
+            if node.module == "ampere":
+                yield from (f"ampere.{alias.name}" for alias in node.names)
+            elif (node.module or "").startswith("ampere."):
+                yield str(node.module)
+
+
+def test_whatever_the_worker_imports_is_in_the_archive() -> None:
+    files = shipped()
+    modules = {
+        name[: -len(".py")].replace("/__init__", "").replace("/", ".")
+        for name in files
+        if name.endswith(".py")
+    }
+    missing = {
+        f"{name} imports {module}"
+        for name, text in files.items()
+        for module in imports(name, text)
+        if module not in modules | NOT_THERE
+    }
+    assert not missing
+    assert {value.partition(":")[0] for value in _OWN.values()} <= modules
+    for name in files:  # every package on the way is there, and imports nothing by itself
+        for parent in Path(name).parents:
+            assert parent == Path(".") or f"{parent.as_posix()}/__init__.py" in files
+    assert all(not files[f"ampere/{name}"] for name in BARE)
+
+
+def test_the_check_for_missing_modules_can_fail() -> None:
+    text = "def f():\n    from ampere.core.gp import fit\n    from ampere import zoo, errors\n"
+    assert list(imports("x.py", text)) == ["ampere.core.gp", "ampere.zoo", "ampere.errors"]
+    assert list(imports("x.py", "if TYPE_CHECKING:\n    import ampere.core.gp\n")) == []
+
+
+def to_check() -> list[Path]:
+    return [*(HOME / name for name in MODULES), *sorted((HOME / "meters").rglob("*.py"))]
+
+
+GENERIC = {"dict", "frozenset", "list", "set", "tuple", "type", "queue.Queue", "subprocess.Popen"}
+
+
+def old_python_objects(text: str) -> list[str]:
+    """What Python 3.8 would stumble over as it runs, though it can read it: `Mapping[str, int]`."""
+    tree = ast.parse(text, feature_version=(3, 8))
+    abstract = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module in ("collections", "collections.abc")
+        for alias in node.names
+    }
+    unseen = {id(inner) for node in ast.walk(tree) for inner in ast.walk(_not_run(node))}
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript)
+        and id(node) not in unseen
+        and ast.unparse(node.value) in GENERIC | abstract
+    ]
+
+
+def _not_run(node: ast.AST) -> ast.AST:
+    """The part of a node that is only there for readers and type checkers."""
+    for field in ("annotation", "returns"):
+        if isinstance(part := getattr(node, field, None), ast.AST):
+            return part
+    for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+    return node if for_types else ast.Pass()
+
+
+@pytest.mark.parametrize("path", to_check(), ids=lambda path: path.relative_to(HOME).as_posix())
+def test_every_shipped_file_can_be_read_and_run_by_python_3_8(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert "from __future__ import annotations" in text or not text.count("->")
+    assert old_python_objects(text) == []
+
+
+def test_the_check_for_python_3_8_can_fail() -> None:
+    text = "from collections.abc import Mapping\nclass A(Mapping[str, int]): x: Mapping[str, int]\n"
+    assert old_python_objects(text) == ["Mapping[str, int]"]
+    assert old_python_objects("def f() -> list[int]: return list[int]()") == ["list[int]"]
+    with pytest.raises(SyntaxError):
+        old_python_objects("match x:\n    case 1: pass\n")
+
+
+def test_every_shipped_file_calls_only_what_python_3_8_has() -> None:
+    pytest.importorskip("vermin")
+    listed = subprocess.run(
+        [sys.executable, "-m", "ampere.devices.worker_archive"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(HOME.parent)},
+    )
+    files = listed.stdout.split()
+    assert sorted(map(Path, files)) == sorted(to_check())
+    options = ["--no-tips", "--target=3.8-", "--violations"]
+    found = subprocess.run(
+        [sys.executable, "-c", "import vermin; vermin.main()", *options, *files],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout
+
+
+def test_ruff_takes_the_same_files_for_python_3_8() -> None:
+    project = HOME.parents[1] / "pyproject.toml"
+    if not project.exists():
+        pytest.skip("ampere is installed without its project")
+    listed = re.findall(r'"src/ampere/(.+)" = "py38"', project.read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted([*MODULES, "meters/**/*.py"])

@@ -1,0 +1,683 @@
+"""The additive method: networks of known costs are measured, and their layers come out."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from ampere.core.layers import Features, Layer, LayerKind, Role, Widths
+from ampere.errors import DataError
+from ampere.estimators import sum_process
+from ampere.estimators.additive import AdditiveFit, fit_additive, fit_roofline, inflation
+from ampere.estimators.base import Prediction
+from ampere.estimators.encoding import STEP, depth_context, distinct
+from ampere.profiles import profile as profile_module
+from ampere.profiles.estimate import estimate
+from ampere.records.measurement import Measurement
+
+BATCH = 8
+STEP_J = 4e-3
+# Joules of a layer, of a FLOP, of a byte of activations and of parameters.
+PRICES = {
+    "conv": (2e-3, 1e-10, 3e-10, 5e-9),
+    "linear": (1e-3, 2e-10, 4e-10, 8e-9),
+    "pool": (5e-4, 1e-10, 5e-10, 0.0),
+}
+Price = Callable[[Layer], float]
+
+widths = st.lists(st.integers(1, 96), min_size=1, max_size=4)
+seeds = st.integers(0, 10_000)
+
+
+def kind(role: Role, operation: str, **attributes: int | str) -> LayerKind:
+    words = (role.value, operation, *(f"{name}={value}" for name, value in attributes.items()))
+    return LayerKind(" ".join(words), role, operation, {"batch": BATCH, **attributes})
+
+
+def first(out: int, height: int = 32) -> Layer:
+    maps = BATCH * height**2
+    known = Features(54.0 * 3 * out * maps, 8.0 * (3 + out) * maps, 108.0 * out)
+    return Layer("conv", kind(Role.FIRST, "conv", height=height), Widths({"out": out}), known)
+
+
+def conv(a: int, b: int, height: int = 16, count: int = 1) -> Layer:
+    maps = BATCH * height**2
+    known = Features(54.0 * a * b * maps, 8.0 * (a + b) * maps, 36.0 * a * b)
+    named = Widths({"in": a, "out": b})
+    return Layer("conv", kind(Role.HIDDEN, "conv", height=height), named, known, count=count)
+
+
+def pool(width: int) -> Layer:
+    known = Features(2048.0 * width, 16384.0 * width, 0.0)
+    return Layer("pool", kind(Role.HIDDEN, "pool"), Widths({"width": width}), known)
+
+
+def linear(width: int) -> Layer:
+    known = Features(480.0 * width, 32.0 * (width + 10), 40.0 * width)
+    return Layer("linear", kind(Role.LAST, "linear"), Widths({"in": width}), known)
+
+
+def network(*widths: int, height: int = 16) -> tuple[Layer, ...]:
+    between = (conv(a, b, height) for a, b in itertools.pairwise(widths))
+    return first(widths[0]), *between, linear(widths[-1])
+
+
+def price(layer: Layer) -> float:
+    """Joules of one layer: linear in what it does."""
+    base, *rest = PRICES[layer.kind.operation]
+    done: Iterable[float] = vars(layer.features).values()
+    return layer.count * (base + sum(each * n for each, n in zip(rest, done, strict=True)))
+
+
+def joules(layers: Iterable[Layer], price: Price = price) -> float:
+    return STEP_J + sum(map(price, layers))
+
+
+def measured(layers: Sequence[Layer], factor: float = 1.0, price: Price = price) -> Measurement:
+    total = factor * joules(layers, price)
+    return Measurement(tuple(layers), total, 0.2 * total + 1e-3)
+
+
+def members(n: int, seed: int, top: int = 64, hidden: int = 2) -> list[tuple[Layer, ...]]:
+    rng = random.Random(seed)
+    return [network(*(rng.randint(4, top) for _ in range(hidden + 1))) for _ in range(n)]
+
+
+def noisy(networks: Iterable[Sequence[Layer]], seed: int, noise: float = 0.03) -> list[Measurement]:
+    rng = random.Random(seed)
+    return [measured(layers, math.exp(rng.gauss(0, noise))) for layers in networks]
+
+
+def scaled(row: Measurement, factor: float) -> Measurement:
+    return replace(row, energy_j_per_step=factor * row.energy_j_per_step)
+
+
+def without_features(layers: Iterable[Layer]) -> tuple[Layer, ...]:
+    return tuple(replace(layer, features=Features()) for layer in layers)
+
+
+def relative_std(said: Prediction) -> float:
+    return said.total.energy_j_std / said.total.energy_j
+
+
+def worst(fit: AdditiveFit, asked: Iterable[Sequence[Layer]], price: Price = price) -> float:
+    """The largest relative error of some networks."""
+    return max(
+        abs(fit.predict(layers).total.energy_j / joules(layers, price) - 1) for layers in asked
+    )
+
+
+ROWS = [measured(layers) for layers in members(12, seed=1)]
+OTHERS = members(8, seed=2, top=60)
+
+
+@pytest.fixture(scope="module")
+def fit() -> AdditiveFit:
+    return fit_additive(ROWS)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whole_networks_alone_teach_their_layers(seed: int) -> None:
+    """Nothing is isolated: twelve random members, and any other one is known."""
+    fit = fit_additive([measured(layers) for layers in members(12, seed)])
+    for layers in members(20, seed + 100):
+        said, true = fit.predict(layers).total, measured(layers)
+        assert said.energy_j == pytest.approx(true.energy_j_per_step, rel=0.02)
+        assert said.time_s == pytest.approx(true.time_s_per_step, rel=0.02)
+
+
+def test_variants_and_members_teach_more_than_a_total() -> None:
+    """With variants among the rows each line is right: what a step and a last layer cost besides
+    cannot be told apart, since no network has one of them alone."""
+    alone = [(linear(w),) for w in (4, 16, 40, 64)]
+    two = [(first(w), linear(w)) for w in (4, 16, 40, 64)]
+    rows = [measured(layers) for layers in (*alone, *two, *members(12, seed=3))]
+    said = fit_additive(rows).predict(network(30, 50, 20))
+    *convolutions, last, step = said.lines
+    for line in convolutions:
+        assert line.cost.energy_j == pytest.approx(price(line.layer), rel=0.1)
+        assert abs(line.cost.energy_j - price(line.layer)) < 3 * line.cost.energy_j_std
+    together = last.cost.energy_j + step.cost.energy_j
+    assert together == pytest.approx(price(last.layer) + STEP_J, rel=0.1)
+    assert last.cost.energy_j_std > 0.3 * last.cost.energy_j
+
+
+@settings(max_examples=10)
+@given(seeds, st.randoms(use_true_random=False))
+def test_the_order_of_rows_changes_nothing(seed: int, shuffle: random.Random) -> None:
+    rows = noisy(members(9, seed), seed)
+    one, two = fit_additive(rows), fit_additive(shuffle.sample(rows, len(rows)))
+    for layers in OTHERS[:3]:
+        np.testing.assert_allclose(
+            list(vars(two.predict(layers).total).values()),
+            list(vars(one.predict(layers).total).values()),
+            rtol=1e-9,
+        )
+
+
+def test_nor_does_it_if_hyper_parameters_are_fitted_on_some_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sum_process, "FIT_ROWS", 5)
+    rows = noisy(members(20, seed=17), seed=17, noise=0.1)
+    assert fit_additive(rows).energy.hyper == fit_additive(rows[::-1]).energy.hyper
+
+
+@settings(max_examples=10)
+@given(seeds, st.sampled_from([0.5, 2.0, 1024.0]))
+def test_twice_the_joules_are_twice_the_estimate(seed: int, factor: float) -> None:
+    rows = noisy(members(9, seed), seed)
+    one, two = fit_additive(rows), fit_additive([scaled(row, factor) for row in rows])
+    for layers in OTHERS[:3]:
+        before, after = one.predict(layers), two.predict(layers)
+        assert after.total.energy_j == pytest.approx(factor * before.total.energy_j, rel=1e-6)
+        assert relative_std(after) == pytest.approx(relative_std(before), rel=1e-6)
+        assert after.total.time_s == pytest.approx(before.total.time_s, rel=1e-6)
+
+
+@given(widths, st.integers(1, 5))
+def test_a_total_is_the_sum_of_its_lines(fit: AdditiveFit, sizes: list[int], count: int) -> None:
+    layers = (*network(*sizes), conv(8, 9, count=count), pool(5))
+    said = fit.predict(layers)
+    assert [line.layer for line in said.lines] == [*layers, STEP]
+    assert math.fsum(line.cost.energy_j for line in said.lines) == pytest.approx(
+        said.total.energy_j
+    )
+    assert math.fsum(line.cost.time_s for line in said.lines) == pytest.approx(said.total.time_s)
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=4), st.integers(1, 10**4), seeds)
+def test_deviations_are_never_negative(sizes: list[int], count: int, seed: int) -> None:
+    fit = fit_additive(noisy(members(1 + seed % 6, seed), seed))
+    said = fit.predict((*network(*sizes), conv(7, sizes[0], height=900, count=count)))
+    for cost in (said.total, *(line.cost for line in said.lines)):
+        assert all(math.isfinite(value) for value in vars(cost).values())
+        assert cost.energy_j_std >= 0
+        assert cost.time_s_std >= 0
+    assert said.total.energy_j_std > 0
+
+
+@pytest.mark.parametrize("refit", [True, False])
+def test_a_network_that_is_measured_once_more_is_known_better(refit: bool) -> None:
+    rows = noisy(members(10, seed=4), seed=4)
+    target = measured(network(5, 60, 7))
+    stds = []
+    fit = fit_additive(rows)
+    for n in range(4):
+        if n:
+            fit = fit_additive([*rows, *[target] * n]) if refit else fit.tell(target)
+        stds.append(fit.predict(target.layers).total.energy_j_std)
+    assert stds == sorted(stds, reverse=True)
+    assert stds[-1] < 0.9 * stds[0]
+
+
+def test_noise_is_in_the_interval_of_a_total(fit: AdditiveFit) -> None:
+    loud = fit_additive(noisy(members(30, seed=5), seed=5, noise=0.15))
+    for layers in OTHERS:
+        assert relative_std(loud.predict(layers)) > 0.1 > 0.03 > relative_std(fit.predict(layers))
+
+
+def test_an_interval_is_wider_while_rows_are_few(fit: AdditiveFit) -> None:
+    """Its width itself is known from so many rows only."""
+    layers, process = OTHERS[0], fit.energy
+    found, counts = distinct([(*layers, STEP)])
+    context = np.array([depth_context(layers)])
+    mean, var = process.predict(fit.encoder.encode(found), counts, context)
+    normal = math.sqrt(var[0, 0] + process.noise_var(mean)[0])
+    said = fit.predict(layers).total
+    assert said.energy_j == pytest.approx(mean[0])
+    assert said.energy_j_std == pytest.approx(inflation(12) * normal)
+
+
+def test_what_repeats_show_is_in_the_interval_too() -> None:
+    rows = [replace(row, spread=0.4, repeats=4) for row in ROWS]
+    for layers in OTHERS:
+        assert relative_std(fit_additive(rows).predict(layers)) > 0.2
+
+
+def test_nine_of_ten_intervals_hold() -> None:
+    inside = []
+    for seed in range(8):
+        said = fit_additive(noisy(members(30, seed), seed, noise=0.02))
+        for row in noisy(members(25, seed + 50), seed + 50, noise=0.02):
+            low, high = estimate(row.layers, said).energy_j_interval
+            inside.append(low < row.energy_j_per_step < high)
+    assert 0.84 < np.mean(inside) < 0.97
+
+
+def test_a_kind_that_was_never_measured_is_borrowed_and_named(fit: AdditiveFit) -> None:
+    strange = replace(conv(20, 20), name="strange", kind=kind(Role.HIDDEN, "conv", kernel=3))
+    known, borrowed = (*network(20, 20), conv(20, 20)), (*network(20, 20), strange)
+    before, after = estimate(known, fit), estimate(borrowed, fit)
+    assert after.energy_j_std / after.energy_j > 1.5 * before.energy_j_std / before.energy_j
+    assert [line.layer.name for line in after.lines if line.borrowed] == ["strange"]
+    (warning,) = after.warnings
+    assert "borrowed" in warning
+    assert warning.endswith(": strange")
+    assert before.warnings == ()
+
+
+def test_an_operation_that_was_never_measured_is_borrowed_too(fit: AdditiveFit) -> None:
+    layers = (*network(20, 20), pool(20))
+    said = fit.predict(layers)
+    assert [line.layer.name for line in said.lines if line.borrowed] == ["pool"]
+    assert said.lines[-2].cost.energy_j > 0
+    assert said.lines[-2].cost.energy_j_std > 0.3 * said.lines[-2].cost.energy_j
+    assert said.total.energy_j == pytest.approx(joules(layers), abs=2 * said.total.energy_j_std)
+
+
+def test_nothing_is_said_if_nothing_is_familiar(fit: AdditiveFit) -> None:
+    said = fit.predict([pool(20)])
+    assert said.lines == ()
+    assert said.uncovered == (pool(20),)
+    assert math.isnan(said.total.energy_j)
+
+
+def test_beyond_the_measured_widths_it_says_so_and_is_less_sure(fit: AdditiveFit) -> None:
+    inside, outside = (estimate(network(20, w, w, 20), fit) for w in (40, 1500))
+    assert not any(line.extrapolated for line in inside.lines)
+    assert [line.extrapolated for line in outside.lines] == [False, True, True, True, False, False]
+    assert "extrapolated" in outside.warnings[0]
+    assert outside.energy_j_std / outside.energy_j > 3 * inside.energy_j_std / inside.energy_j
+    assert outside.energy_j == pytest.approx(joules(network(20, 1500, 1500, 20)), rel=0.3)
+
+
+def test_deeper_networks_than_the_measured_ones_are_less_sure(fit: AdditiveFit) -> None:
+    stds = [relative_std(fit.predict(network(*[30] * n))) for n in (3, 12, 60, 300)]
+    assert stds == sorted(stds)
+    assert stds[-1] > 3 * stds[0]
+
+
+@pytest.mark.parametrize("factors", [(100,), (0.01,), (100, 0.01)])
+def test_wrapped_readings_are_left_out_with_the_reason(factors: Sequence[float]) -> None:
+    """A counter that wrapped around is far from what all other rows say."""
+    good = [measured(layers) for layers in members(20, seed=6)]
+    wrong = [scaled(measured(layers), f) for f, layers in zip(factors, members(5, 7), strict=False)]
+    fit = fit_additive([*good, *wrong])
+    assert {id(rejection.row) for rejection in fit.rejected} == set(map(id, wrong))
+    for rejection in fit.rejected:
+        assert repr(rejection.row) in rejection.reason
+        assert "what its size suggests" in rejection.reason
+        assert any(rejection.reason in note for note in fit.notes)
+    assert worst(fit, OTHERS) < 0.05
+    assert len(fit.energy.rows) == 20
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0])
+def test_readings_that_are_wrong_by_a_factor_of_two_do_little_harm(factor: float) -> None:
+    good = noisy(members(20, seed=9), seed=6, noise=0.01)
+    wrong = scaled(measured(network(30, 31, 32)), factor)
+    fit = fit_additive([*good, wrong])
+    for layers in OTHERS:
+        assert fit.predict(layers).total.energy_j == pytest.approx(joules(layers), rel=0.1)
+
+
+def test_good_rows_are_all_kept(fit: AdditiveFit) -> None:
+    assert fit.rejected == ()
+    assert fit.notes == ()
+    assert fit_additive(noisy(members(40, seed=8), seed=8)).rejected == ()
+
+
+def test_a_few_rows_are_all_believed() -> None:
+    rows = [*ROWS[:3], scaled(ROWS[3], 5.0)]
+    assert fit_additive(rows).rejected == ()
+
+
+@pytest.mark.parametrize("factor", [0.05, 30.0])
+def test_seconds_that_cannot_be_true_are_left_out_and_their_joules_kept(factor: float) -> None:
+    rows = noisy(members(24, seed=3), seed=3)
+    wrong = replace(rows[5], time_s_per_step=factor * rows[5].time_s_per_step)
+    told = fit_additive([*rows[:5], wrong, *rows[6:]])
+    (rejection,) = told.rejected
+    assert rejection.row == wrong
+    assert "the seconds of" in rejection.reason
+    assert told.time is not None
+    assert (len(told.energy.rows), len(told.time.rows)) == (24, 23)
+    expected = fit_additive(rows).predict(rows[5].layers).total
+    found = told.predict(rows[5].layers).total
+    assert found.time_s == pytest.approx(expected.time_s, rel=0.1)
+    assert found.energy_j == expected.energy_j
+
+
+@pytest.mark.parametrize("untimed", [1, 12])
+def test_rows_without_time_teach_joules(untimed: int, fit: AdditiveFit) -> None:
+    rows = [replace(row, time_s_per_step=math.nan) for row in ROWS[:untimed]] + ROWS[untimed:]
+    said, expected = fit_additive(rows).predict(OTHERS[0]).total, fit.predict(OTHERS[0]).total
+    assert said.energy_j == pytest.approx(expected.energy_j)
+    assert said.energy_j_std == pytest.approx(expected.energy_j_std)
+    if untimed == len(ROWS):
+        assert math.isnan(said.time_s) and math.isnan(said.time_s_std)
+    else:  # the others tell seconds, a little less surely
+        assert said.time_s == pytest.approx(expected.time_s, rel=0.05)
+
+
+def test_a_row_without_time_leaves_seconds_as_they_were(fit: AdditiveFit) -> None:
+    untimed = replace(measured(OTHERS[0]), time_s_per_step=math.nan)
+    before, after = fit.predict(OTHERS[0]).total, fit.tell(untimed).predict(OTHERS[0]).total
+    assert (after.time_s, after.time_s_std) == (before.time_s, before.time_s_std)
+    assert after.energy_j_std < before.energy_j_std
+
+
+def test_a_few_rows_that_are_wrong_by_a_lot_are_told_by_the_others() -> None:
+    good = noisy(members(24, seed=9), seed=6, noise=0.01)
+    wrong = scaled(measured(network(30, 31, 32)), 5.0)
+    (rejection,) = fit_additive([*good, wrong]).rejected
+    assert rejection.row is wrong
+    assert "what all other rows say" in rejection.reason
+
+
+def test_rows_without_features_are_enough() -> None:
+    rows = [replace(row, layers=without_features(row.layers)) for row in ROWS]
+    fit = fit_additive(rows)
+    for layers in OTHERS:
+        bare, counted = fit.predict(without_features(layers)), fit.predict(layers)
+        assert bare.uncovered == counted.uncovered == ()
+        assert bare.total.energy_j == pytest.approx(joules(layers), rel=0.1)
+        assert counted.total == bare.total  # what nobody counted while measuring is no help
+
+
+def test_layers_without_features_are_not_covered_where_all_others_have_them(
+    fit: AdditiveFit,
+) -> None:
+    *rest, last = network(20, 30)
+    (bare,) = without_features([replace(last, widths=Widths({"in": 33}))])
+    said = fit.predict([*rest, bare])
+    assert said.uncovered == (bare,)
+    assert len(said.lines) == len(rest) + 1
+
+
+def test_rows_without_attributes_are_enough() -> None:
+    def plain(layers: Iterable[Layer]) -> tuple[Layer, ...]:
+        return tuple(replace(layer, kind=replace(layer.kind, attributes={})) for layer in layers)
+
+    fit = fit_additive([replace(row, layers=plain(row.layers)) for row in ROWS])
+    for layers in OTHERS:
+        assert fit.predict(plain(layers)).total.energy_j == pytest.approx(joules(layers), rel=0.02)
+
+
+def test_attributes_may_be_anything_that_json_is() -> None:
+    def wordy(layers: Iterable[Layer]) -> tuple[Layer, ...]:
+        more = {"kernel": [3, 3], "mode": "same", "groups": None, "bias": True, "padding": -1}
+        return tuple(
+            replace(layer, kind=replace(layer.kind, attributes={**layer.kind.attributes, **more}))
+            for layer in layers
+        )
+
+    fit = fit_additive([replace(row, layers=wordy(row.layers)) for row in ROWS])
+    for layers in OTHERS:
+        assert fit.predict(wordy(layers)).total.energy_j == pytest.approx(joules(layers), rel=0.02)
+
+
+def test_layers_written_once_with_a_count_are_the_same_as_written_out() -> None:
+    def repeated(written_out: bool) -> list[Measurement]:
+        rows = []
+        for i, row in enumerate(ROWS):
+            n, layer = 1 + i % 4, conv(10 + i, 12)
+            block = [layer] * n if written_out else [replace(layer, count=n)]
+            rows.append(measured((*row.layers, *block)))
+        return rows
+
+    one, two = (fit_additive(repeated(written_out)) for written_out in (False, True))
+    asked = (*network(10, 20), conv(15, 12, count=3))
+    said = one.predict(asked).total
+    assert said.energy_j == pytest.approx(joules(asked), rel=0.02)
+    flat = two.predict((*network(10, 20), *[conv(15, 12)] * 3)).total
+    assert said.energy_j == pytest.approx(flat.energy_j, rel=1e-6)
+    assert said.energy_j_std == pytest.approx(flat.energy_j_std, rel=1e-6)
+
+
+def test_failed_rows_and_other_stages_are_ignored(fit: AdditiveFit) -> None:
+    clutter = [
+        Measurement(OTHERS[0], failed="out of memory"),
+        Measurement(OTHERS[0], 99.0, 99.0, stage="forward"),
+    ]
+    assert fit_additive([*clutter, *ROWS]).predict(OTHERS[0]) == fit.predict(OTHERS[0])
+    for nothing in (clutter, []):
+        for fitter in (fit_additive, fit_roofline):
+            with pytest.raises(DataError, match="no measurement to fit"):
+                fitter(nothing)
+
+
+@pytest.mark.parametrize("factor", [0.97, 1.03])
+def test_one_more_row_moves_the_estimate_towards_it(factor: float, fit: AdditiveFit) -> None:
+    row = measured(network(17, 33, 21), factor)
+    before, after = fit.predict(row.layers).total, fit.tell(row).predict(row.layers).total
+    told = row.energy_j_per_step
+    assert abs(after.energy_j - told) < abs(before.energy_j - told)
+    assert min(before.energy_j, told) < after.energy_j < max(before.energy_j, told)
+    assert after.energy_j_std < before.energy_j_std
+    assert abs(after.time_s - row.time_s_per_step) < abs(before.time_s - row.time_s_per_step)
+    assert after.time_s_std < before.time_s_std
+
+
+def test_a_told_row_may_have_counts(fit: AdditiveFit) -> None:
+    once = (*network(20, 30), conv(30, 30, count=3))
+    written_out = (*network(20, 30), *[conv(30, 30)] * 3)
+    one, two = (fit.tell(measured(layers, 1.2)) for layers in (once, written_out))
+    assert one.energy.rows.counts[-1].sum() == 3 + 3 + 1  # and a step
+    expected = list(vars(two.predict(once).total).values())
+    assert list(vars(one.predict(once).total).values()) == pytest.approx(expected)
+
+
+def test_rows_told_one_by_one_are_as_good_as_all_at_once() -> None:
+    rows = noisy(members(24, seed=9), seed=9, noise=0.01)
+    told = fit_additive(rows[:12])
+    for row in rows[12:]:
+        told = told.tell(row)
+    whole = fit_additive(rows)
+    for layers in OTHERS:
+        one, other = told.predict(layers).total, whole.predict(layers).total
+        assert one.energy_j == pytest.approx(other.energy_j, rel=0.01)
+        assert one.energy_j == pytest.approx(joules(layers), rel=0.02)
+
+
+def test_widths_of_a_told_row_are_not_extrapolated_any_more(fit: AdditiveFit) -> None:
+    large = network(20, 900, 20)
+    told = fit.tell(measured(large))
+    assert any(line.extrapolated for line in fit.predict(large).lines)
+    assert not any(line.extrapolated for line in told.predict(large).lines)
+    assert told.predict(large).total.energy_j == pytest.approx(joules(large), rel=0.05)
+
+
+def test_a_told_row_without_time_teaches_joules(fit: AdditiveFit) -> None:
+    row = replace(measured(network(17, 33, 21), 1.03), time_s_per_step=math.nan)
+    before, after = fit.predict(row.layers).total, fit.tell(row).predict(row.layers).total
+    assert after.energy_j > before.energy_j
+
+
+def test_a_told_row_that_failed_or_is_no_step_changes_nothing(fit: AdditiveFit) -> None:
+    assert fit.tell(Measurement(OTHERS[0], failed="out of memory")) is fit
+    assert fit.tell(Measurement(OTHERS[0], 9.0, stage="forward")) is fit
+
+
+def test_a_new_kind_needs_a_new_fit_and_a_profile_makes_it(fit: AdditiveFit) -> None:
+    new = measured((*network(20, 20), pool(20)))
+    with pytest.raises(DataError, match="new kinds"):
+        fit.tell(new)
+    profile = profile_module.fit(ROWS)
+    assert profile.estimate(new.layers).warnings  # it is borrowed; and the fit is made
+    told = profile.tell(new)
+    assert told.estimate(new.layers).warnings == ()
+    assert told.estimate(new.layers).energy_j == pytest.approx(new.energy_j_per_step, rel=0.02)
+
+
+def test_a_profile_updates_the_fit_it_has() -> None:
+    profile = profile_module.fit(ROWS)
+    row = measured(network(17, 33, 21), 1.03)
+    assert "fit" not in vars(profile.tell(row))  # none was made, so there is none to update
+    before = profile.estimate(row.layers).energy_j
+    told = profile.tell(row)
+    assert "fit" in vars(told)
+    assert before < told.estimate(row.layers).energy_j < row.energy_j_per_step
+    assert profile.estimate(row.layers).energy_j == before
+
+
+@pytest.mark.parametrize("height", [12, 16, 24])
+def test_a_new_map_size_of_a_known_operation_is_within_its_interval(height: int) -> None:
+    rng = random.Random(10)
+    rows = [
+        measured(network(*(rng.randint(4, 64) for _ in range(3)), height=known))
+        for known in (8, 14, 32)
+        for _ in range(6)
+    ]
+    fit = fit_additive(rows)
+    for sizes in ((10, 20, 30), (40, 50, 60)):
+        said = estimate(network(*sizes, height=height), fit)
+        low, high = said.energy_j_interval
+        true = joules(network(*sizes, height=height))
+        assert low < true < high
+        assert said.energy_j == pytest.approx(true, rel=0.1)
+        assert [line.borrowed for line in said.lines] == [False, True, True, False, False]
+
+
+def mixed_rows(dearer: float) -> list[Measurement]:
+    """Variants of up to three layers, and whole networks of twelve that are dearer than these."""
+    rng = random.Random(11)
+    sizes = [[rng.randint(4, 64) for _ in range(11)] for _ in range(10)]
+    variants = [
+        *(measured([linear(some[0])]) for some in sizes),
+        *(measured(network(some[0])) for some in sizes),
+        *(measured(network(*some[:2])) for some in sizes),
+    ]
+    return [*variants, *(measured(network(*some), 1 + dearer) for some in sizes)]
+
+
+@pytest.mark.parametrize(("dearer", "word"), [(0.1, "more"), (-0.1, "less")])
+def test_networks_that_are_no_sums_of_their_layers_are_noted(dearer: float, word: str) -> None:
+    fit = fit_additive(mixed_rows(dearer))
+    (note,) = fit.notes
+    found = re.search(r"networks of 12 layers take (\d+)% ± (\d+)% (\w+) than", note)
+    assert found is not None
+    assert abs(int(found[1]) - 10) <= 3
+    assert found[3] == word
+    asked = network(*range(10, 54, 4))
+    assert len(asked) == 12
+    assert fit.predict(asked).total.energy_j == pytest.approx(
+        (1 + dearer) * joules(asked), rel=0.03
+    )
+
+
+def test_networks_that_are_sums_of_their_layers_are_not_noted() -> None:
+    assert fit_additive(mixed_rows(0.0)).notes == ()
+
+
+def test_a_cliff_widens_the_interval() -> None:
+    def cliff(layer: Layer) -> float:
+        steep = layer.kind.role is Role.HIDDEN and layer.widths["out"] > 96
+        return (2 if steep else 1) * price(layer)
+
+    networks, asked = members(30, seed=12, top=192), members(20, seed=13, top=192)
+    smooth, steep = (
+        fit_additive([measured(layers, price=each) for layers in networks])
+        for each in (price, cliff)
+    )
+    for layers in asked:
+        assert relative_std(steep.predict(layers)) > 2 * relative_std(smooth.predict(layers))
+    inside = 0
+    for layers in asked:
+        low, high = estimate(layers, steep).energy_j_interval
+        inside += low < joules(layers, cliff) < high
+    assert inside >= 0.75 * len(asked)
+
+
+def test_scatter_without_a_pattern_is_noted() -> None:
+    (note,) = fit_additive(noisy(members(30, seed=5), seed=5, noise=0.25)).notes
+    assert "scatter" in note
+
+
+@pytest.mark.parametrize("tile", [8, 16, 32])
+def test_the_tile_of_a_device_is_found(tile: int) -> None:
+    def tiled(layer: Layer) -> float:
+        rounded = math.prod(-(-width // tile) * tile / width for width in layer.widths.values())
+        flops = layer.features.flops
+        assert flops is not None
+        more = replace(layer.features, flops=rounded * flops)
+        return price(replace(layer, features=more))
+
+    fit = fit_additive([measured(layers, price=tiled) for layers in members(40, seed=14)])
+    assert fit.encoder.tile == tile
+    assert worst(fit, members(20, seed=15), tiled) < 0.03
+
+
+def test_few_rows_have_no_tile() -> None:
+    assert fit_additive(ROWS[:4]).encoder.tile == 0
+
+
+def test_one_row_is_enough_to_answer_and_not_to_be_sure() -> None:
+    fit = fit_additive(ROWS[:1])
+    same, other = fit.predict(ROWS[0].layers), fit.predict(network(64, 4, 64))
+    assert same.total.energy_j == pytest.approx(ROWS[0].energy_j_per_step, rel=0.02)
+    assert relative_std(other) > 0.1
+
+
+@settings(max_examples=10)
+@given(seeds)
+def test_roofline_finds_a_linear_device(seed: int) -> None:
+    fit = fit_roofline([measured(layers) for layers in members(30, seed)])
+    assert fit.method == "roofline"
+    for layers in OTHERS:
+        said, true = fit.predict(layers), measured(layers)
+        assert said.total.energy_j == pytest.approx(true.energy_j_per_step, rel=0.1)
+        assert said.total.time_s == pytest.approx(true.time_s_per_step, rel=0.1)
+        assert [line.layer for line in said.lines] == [*layers, STEP]
+        assert all(line.cost.energy_j > 0 for line in said.lines)
+
+
+def test_roofline_error_is_that_of_its_rows() -> None:
+    quiet, loud = (
+        fit_roofline(noisy(members(60, seed=16), seed=16, noise=noise)) for noise in (0.0, 0.2)
+    )
+    assert quiet.error < 0.03
+    assert 0.12 < loud.error < 0.3
+    assert relative_std(loud.predict(OTHERS[0])) > 3 * relative_std(quiet.predict(OTHERS[0]))
+
+
+def test_roofline_without_times_has_none() -> None:
+    rows = [replace(row, time_s_per_step=math.nan) for row in ROWS]
+    said = fit_roofline(rows).predict(OTHERS[0]).total
+    assert said.energy_j == pytest.approx(joules(OTHERS[0]), rel=0.1)
+    assert math.isnan(said.time_s)
+
+
+@pytest.mark.parametrize("rows", [3, 4, 5, 10, 100, 10_000])
+def test_inflation_is_that_of_a_student_interval(rows: int) -> None:
+    expected = stats.t(rows).ppf(0.95) / stats.norm.ppf(0.95)
+    assert inflation(rows) == pytest.approx(expected, rel=0.01 if rows > 3 else 0.02)
+
+
+def test_inflation_falls_to_one() -> None:
+    values = [inflation(n) for n in (1, 2, 3, 10, 100, 10**6)]
+    assert values == sorted(values, reverse=True)
+    assert values[0] == values[1]
+    assert values[-1] == pytest.approx(1.0, abs=1e-5)
+
+
+def test_a_row_that_nobody_expects_is_judged_by_a_fit_of_all(fit: AdditiveFit) -> None:
+    wrong = scaled(measured(network(30, 31, 32)), 0.01)
+    with pytest.raises(DataError, match="fit all rows anew"):
+        fit.tell(wrong)
+    profile = profile_module.fit(ROWS)
+    before = profile.estimate(OTHERS[0]).energy_j
+    told = profile.tell(wrong)
+    assert [rejection.row for rejection in told.rejected] == [wrong]
+    assert told.estimate(OTHERS[0]).energy_j == pytest.approx(before, rel=0.02)
+
+
+def test_seconds_of_other_operations_tell_nothing() -> None:
+    untimed = [replace(row, time_s_per_step=math.nan) for row in ROWS]
+    foreign = pool(32)
+    told = fit_additive([*untimed, measured([foreign])])
+    said = told.predict(OTHERS[0])
+    assert math.isnan(said.total.time_s)
+    assert said.total.energy_j == pytest.approx(joules(OTHERS[0]), rel=0.2)
+    assert math.isfinite(told.predict([foreign]).total.time_s)

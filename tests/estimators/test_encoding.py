@@ -1,0 +1,272 @@
+"""Layers as numbers: exact small cases, worked out by hand."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ampere.core.layers import Features, Json, Layer, LayerKind, Role, Widths
+from ampere.core.variants import MOST_LAYERS
+from ampere.estimators.encoding import (
+    FEATURES,
+    STEP,
+    Encoder,
+    coordinates,
+    depth_context,
+    distinct,
+    key_of,
+)
+from fakes import FIRST, HIDDEN, LAST, plain_layer, plain_model
+
+KNOWN = Features(1000.0, 200.0, 30.0)
+widths = st.integers(1, 512)
+
+
+def sized(sizes: Mapping[str, int]) -> Layer:
+    return Layer("layer", LayerKind("conv", Role.HIDDEN, "conv"), Widths(sizes), KNOWN)
+
+
+def conv(
+    *,
+    name: str = "conv",
+    role: Role = Role.HIDDEN,
+    known: Features = KNOWN,
+    attributes: Mapping[str, Json] | None = None,
+    **sizes: int,
+) -> Layer:
+    kind = LayerKind(name, role, "conv", attributes or {})
+    return Layer("layer", kind, Widths({k.rstrip("_"): size for k, size in sizes.items()}), known)
+
+
+def features(layer: Layer, tile: int = 0) -> list[float]:
+    row: list[float] = Encoder.of([layer], tile).encode([layer]).features[0].tolist()
+    return row
+
+
+def test_a_step_is_a_constant_of_its_own() -> None:
+    assert features(STEP) == features(STEP, tile=16) == [1.0, 0, 0, 0, 0, 0, 0, 0]
+    assert len(STEP.widths) == 0
+
+
+def test_a_layer_is_a_constant_flops_and_bytes() -> None:
+    assert features(conv(in_=3, out=5)) == [0, 1.0, 1000.0, 200.0, 30.0, 0, 0, 0]
+
+
+def test_bytes_that_nobody_counted_are_none() -> None:
+    assert features(conv(known=Features(7.0), out=5)) == [0, 1.0, 7.0, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "tile", "factor"),
+    [
+        ({"out": 17}, 16, 32 / 17),
+        ({"out": 16}, 16, 1.0),
+        ({"out": 1}, 8, 8.0),
+        ({"in": 17, "out": 9}, 16, 32 / 17 * 16 / 9),
+        ({"in": 17, "out": 9}, 8, 24 / 17 * 16 / 9),
+        ({}, 32, 1.0),
+    ],
+)
+def test_tiles_round_every_width_up(sizes: dict[str, int], tile: int, factor: float) -> None:
+    row = features(sized(sizes), tile)
+    assert row[5] == pytest.approx(1000.0 * factor, rel=1e-12)
+    assert row[:5] == features(sized(sizes))[:5]
+
+
+@given(st.lists(widths, max_size=3), st.sampled_from([0, 8, 16, 32]))
+def test_flops_on_tiles_are_never_fewer(sizes: list[int], tile: int) -> None:
+    layer = sized({f"w{i}": size for i, size in enumerate(sizes)})
+    rounded = math.prod(math.ceil(size / tile) * tile / size if tile else 0 for size in sizes)
+    expected = 1000.0 * rounded if tile else 0.0
+    assert features(layer, tile)[5] == pytest.approx(expected)
+    assert features(layer, tile)[5] >= (1000.0 if tile else 0.0) * (1 - 1e-12)
+
+
+@given(st.lists(st.tuples(widths, widths), min_size=1, max_size=5), st.sampled_from([0, 8, 32]))
+def test_many_sizes_at_once_are_the_same_as_one_by_one(
+    sizes: list[tuple[int, int]], tile: int
+) -> None:
+    layers = [conv(known=Features(2.0 * a * b, 4.0 * a, 8.0 * b), in_=a, out=b) for a, b in sizes]
+    counted = np.array([[2.0 * a * b, 4.0 * a, 8.0 * b] for a, b in sizes])
+    columns = Encoder.of(layers, tile).columns(layers[0], counted, list(np.array(sizes).T))
+    np.testing.assert_allclose(columns, [features(layer, tile) for layer in layers], rtol=1e-12)
+
+
+def test_a_layer_without_flops_has_the_sum_and_the_product_of_its_widths() -> None:
+    assert features(plain_layer(HIDDEN, in_=3, out=5), 16) == [0, 1.0, 0, 0, 0, 0, 8.0, 15.0]
+    some = Features(activation_bytes=7.0, parameter_bytes=9.0)
+    assert features(conv(known=some, in_=3, out=5)) == [0, 1.0, 0, 0, 0, 0, 8.0, 15.0]
+
+
+def test_a_layer_without_flops_and_widths_is_a_constant() -> None:
+    row = features(conv(known=Features()))
+    assert row[1] > 0
+    assert all(math.isfinite(value) and value >= 0 for value in row)
+
+
+def test_coordinates_are_logarithms_of_widths_and_numbers() -> None:
+    layer = conv(in_=8, out=64, attributes={"height": 15, "stride": 1, "padding": 0})
+    assert coordinates(layer) == {
+        "in": 3.0, "out": 6.0, "@height": 4.0, "@stride": 1.0, "@padding": 0.0, "@hidden": 1.0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["adam", -1, None, [3, 3]])
+def test_attributes_that_are_no_sizes_are_there_or_not(value: Json) -> None:
+    assert coordinates(conv(attributes={"what": value}))[f"@what={value}"] == 1.0
+
+
+def test_categories_are_as_far_from_each_other_as_from_none() -> None:
+    adam, sgd, none = (conv(attributes=a) for a in ({"opt": "adam"}, {"opt": "sgd"}, {}))
+    encoder = Encoder.of([adam, sgd, none])
+    x = encoder.encode([adam, sgd, none]).x
+    assert encoder.coordinates == ("@hidden", "@opt=adam", "@opt=sgd")
+    np.testing.assert_array_equal(x, [[1, 1, 0], [1, 0, 1], [1, 0, 0]])
+
+
+def test_a_role_is_a_coordinate() -> None:
+    first, last = conv(role=Role.FIRST, name="a"), conv(role=Role.LAST, name="b")
+    encoder = Encoder.of([first, last])
+    np.testing.assert_array_equal(encoder.encode([first, last]).x, np.eye(2))
+
+
+def test_what_was_never_measured_has_the_number_minus_one() -> None:
+    encoder = Encoder.of([conv(out=8)])
+    other_kind, other_operation = conv(name="conv 5x5", out=8), plain_layer(HIDDEN, in_=2, out=2)
+    encoded = encoder.encode([conv(out=9), other_kind, other_operation])
+    assert encoded.op.tolist() == [0, 0, -1]
+    assert encoded.kind.tolist() == [0, -1, -1]
+    assert [encoder.knows(layer) for layer in (conv(out=9), other_kind)] == [True, False]
+
+
+def test_coordinates_that_were_never_measured_are_left_out() -> None:
+    encoder = Encoder.of([conv(out=8)])
+    assert (
+        encoder.encode([conv(out=8, heads=4)]).x.tolist()
+        == encoder.encode([conv(out=8)]).x.tolist()
+    )
+
+
+def test_numbers_do_not_depend_on_the_order_of_layers() -> None:
+    layers = [*plain_model(4, 8, 16), STEP, conv(out=3)]
+    shuffled = random.Random(1).sample(layers, len(layers))
+    assert shuffled != layers
+    assert Encoder.of(layers, 8) == Encoder.of(shuffled, 8)
+
+
+def test_no_layer_is_no_row() -> None:
+    encoded = Encoder.of([conv(out=8)]).encode([])
+    assert len(encoded) == 0
+    assert encoded.features.shape == (0, FEATURES)
+
+
+@given(st.integers(1, 64), st.integers(1, 64), st.integers(1, 3))
+def test_the_same_layer_has_the_same_id_in_every_call(a: int, b: int, count: int) -> None:
+    encoder = Encoder.of(plain_model(a, b))
+    layer, again = (plain_layer(HIDDEN, n, in_=a, out=b) for n in (1, count))
+    other = plain_layer(HIDDEN, in_=a, out=b + 1)
+    (one,), (two, three) = encoder.encode([layer]).id, encoder.encode([other, again]).id
+    assert one == three != two
+    assert one >= 0
+
+
+def test_the_same_layer_has_the_same_id_in_every_process() -> None:
+    layer = conv(out=8, attributes={"height": 16})
+    (number,) = Encoder.of([layer]).encode([layer]).id
+    assert number == 5435852895338510562
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        conv(out=8, attributes={"height": 32}),
+        conv(out=8, attributes={"height": 16, "stride": 1}),
+        conv(out=9, attributes={"height": 16}),
+        conv(in_=8, attributes={"height": 16}),
+        conv(name="conv2", out=8, attributes={"height": 16}),
+    ],
+)
+def test_attributes_kind_and_widths_make_a_layer_another_one(other: Layer) -> None:
+    layer = conv(out=8, attributes={"height": 16})
+    assert key_of(layer) != key_of(other)
+    encoder = Encoder.of([layer, other])
+    one, two = encoder.encode([layer, other]).id
+    assert one != two
+    assert len(distinct([[layer, other]])[0]) == 2
+
+
+def test_the_order_of_attributes_and_a_layers_name_do_not() -> None:
+    one = Layer("a", LayerKind("k", Role.HIDDEN, "conv", {"a": 1, "b": 2}), Widths({"out": 3}))
+    two = Layer("b", LayerKind("k", Role.HIDDEN, "conv", {"b": 2, "a": 1}), Widths({"out": 3}))
+    assert key_of(one) == key_of(two)
+    found, counts = distinct([[one, two]])
+    assert [key_of(layer) for layer in found] == [key_of(one)]
+    assert counts.tolist() == [[2.0]]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_layer_that_one_row_counted_is_counted(order: int) -> None:
+    counted, not_counted = conv(out=8), conv(out=8, known=Features())
+    found, counts = distinct([[counted], [not_counted]][::order])
+    assert found == [counted]
+    assert counts.tolist() == [[1.0], [1.0]]
+
+
+def test_an_operation_is_counted_throughout_or_not_at_all() -> None:
+    bare, counted, linear = conv(known=Features(), out=8), conv(out=9), plain_layer(LAST, in_=3)
+    encoder = Encoder.of([bare, counted, STEP], tile=16)
+    plain = [0, 1.0, 0, 0, 0, 0, 9.0, 9.0]
+    assert encoder.encode([counted]).features.tolist() == [plain]
+    assert encoder.covers(bare)
+    assert encoder.covers(counted)
+    assert not encoder.covers(linear)
+    everything = Encoder.of([conv(out=8), counted, STEP], tile=16)
+    assert everything.encode([counted, STEP]).features.tolist() == [
+        features(counted, 16),
+        features(STEP),
+    ]
+    assert not everything.covers(bare)
+    assert not everything.covers(linear)
+    assert everything.covers(conv(name="new", out=3))
+
+
+def test_nothing_is_said_of_an_operation_if_no_other_was_counted() -> None:
+    encoder = Encoder.of([conv(known=Features(), out=8), STEP])
+    new = Layer("new", LayerKind("new", Role.HIDDEN, "linear"), Widths({"out": 4}), KNOWN)
+    assert not encoder.covers(new)
+    assert Encoder.of([conv(out=8), STEP]).covers(new)
+
+
+def test_a_kind_has_the_operation_that_it_was_measured_with() -> None:
+    measured = conv(out=8)
+    (other,) = [Layer("x", LayerKind("conv", Role.HIDDEN, "conv2d"), Widths({"out": 8}), KNOWN)]
+    encoder = Encoder.of([measured, STEP])
+    assert encoder.operation(other) == "conv"
+    np.testing.assert_array_equal(encoder.encode([other]).op, encoder.encode([measured]).op)
+
+
+def test_attributes_may_be_lists() -> None:
+    layer = conv(out=8, attributes={"kernel": [3, 3]})
+    assert distinct([[layer, layer]])[1].tolist() == [[2.0]]
+
+
+def test_distinct_layers_are_counted_network_by_network() -> None:
+    first, last = plain_layer(FIRST, out=4), plain_layer(LAST, in_=4)
+    hidden, twice = (plain_layer(HIDDEN, n, in_=4, out=4) for n in (1, 2))
+    found, counts = distinct([[first, hidden, last], [first, twice, hidden, last], [last]])
+    assert found == [first, hidden, last]
+    assert counts.tolist() == [[1, 1, 1], [1, 3, 1], [0, 0, 1]]
+
+
+def test_depth_is_in_octaves_above_the_largest_variant() -> None:
+    layer = plain_layer(HIDDEN, in_=4, out=4)
+    assert MOST_LAYERS == 3
+    assert [depth_context([layer] * n) for n in (1, 2, 3, 6, 12)] == [0, 0, 0, 1, 2]
+    assert depth_context([]) == 0
+    assert depth_context([plain_layer(HIDDEN, 5, in_=4, out=4), layer]) == 1

@@ -1,0 +1,149 @@
+"""Evaluating on a device of known costs: every figure can be foretold."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import pytest
+
+from ampere.acquisition.families import members, resample
+from ampere.acquisition.isolator import Isolator
+from ampere.acquisition.loop import open_journal, run_profiler
+from ampere.acquisition.strategy import Strategy
+from ampere.core.layers import shape_at
+from ampere.core.workloads import ModelSpec
+from ampere.errors import FingerprintError, NotCovered
+from ampere.evaluation.evaluate import Evaluation, ModelResult, evaluate
+from ampere.meters.base import Provenance
+from fakes import FakeDevice, known_cost, total
+
+
+def result(first: float, second: float, **said: float) -> ModelResult:
+    middle = (first + second) / 2
+    return ModelResult("m", middle, 1.0, first, second, said, (0.9 * middle, 1.1 * middle), 1.0)
+
+
+def evaluation(*results: ModelResult) -> Evaluation:
+    return Evaluation(results, (), 10, 5.0, "somewhere", Provenance.SIMULATED, 1.0)
+
+
+def test_errors_are_relative_to_the_mean_of_both_and_the_floor_to_the_second() -> None:
+    found = evaluation(result(1.0, 1.0, paper=1.1), result(2.0, 2.0, paper=1.8))
+    assert found.mape("paper") == pytest.approx(10.0)
+    assert found.bias("paper") == pytest.approx(0.0)
+    assert found.mape("repeat") == 0.0
+    assert evaluation(result(1.1, 1.0)).mape("repeat") == pytest.approx(10.0)
+
+
+def test_bias_by_size_goes_from_small_to_large() -> None:
+    results = [result(j, j, paper=j + 0.3) for j in (3.0, 1.0, 2.0)]
+    assert evaluation(*results).bias_by_size("paper") == pytest.approx([30.0, 15.0, 10.0])
+
+
+def test_coverage_is_the_share_inside_the_interval() -> None:
+    outside = ModelResult("m", 1.0, 1.0, 1.0, 1.0, {}, (2.0, 3.0), 1.0)
+    assert evaluation(result(1.0, 1.0), outside).coverage_90 == 0.5
+
+
+def test_a_method_that_said_nothing_has_no_error() -> None:
+    found = evaluation(result(1.0, 1.0, paper=1.0))
+    assert found.mape("neuralpower") is None
+    assert "neuralpower" not in found.to_json()["mape"]
+
+
+def test_members_of_a_zoo_family_differ_and_repeat_with_the_seed() -> None:
+    spec = ModelSpec("zoo:lenet5")
+    first, again = (
+        [member.name for member, _ in zip(members(spec, random.Random(1)), range(5), strict=False)]
+        for _ in range(2)
+    )
+    assert first == again
+    assert len(set(first)) == 5
+
+
+def test_a_model_of_the_user_is_resampled_with_widths_that_meet() -> None:
+    from ampere.pytorch.reader import read
+
+    layers = read("zoo:har")
+    for seed in range(20):
+        drawn = resample(layers, random.Random(seed))
+        for before, after in itertools.pairwise(drawn):
+            assert before.kind.structure is not None and after.kind.structure is not None
+            left = shape_at(before.kind.structure.output, before.widths)
+            assert left == shape_at(after.kind.structure.input, after.widths)
+        for small, large in zip(drawn, layers, strict=True):
+            assert all(1 <= small.widths[name] <= large.widths[name] for name in large.widths)
+
+
+class NamedFake(FakeDevice):
+    """Costs of models given by name are those of their layers."""
+
+    def load(self, workload):  # type: ignore[no-untyped-def]
+        if workload.model is not None:
+            from dataclasses import replace
+
+            from ampere.pytorch.reader import read
+
+            workload = replace(workload, layers=read(workload.model.model), model=None)
+        return super().load(workload)
+
+    def _once(self, workload):  # type: ignore[no-untyped-def]
+        if workload.stage in ("forward", "backward", "update"):
+            from ampere.estimators.base import Cost
+
+            cost = total(workload.layers)  # isolated stages cost more than their part of a step
+            return Cost(cost.energy_j / 2, 0.0, cost.time_s / 2, 0.0)
+        return super()._once(workload)
+
+
+def test_end_to_end_on_known_costs(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from ampere.pytorch.graph.counter import with_features
+    from ampere.pytorch.reader import plan_variants, read
+
+    device = NamedFake(features=lambda layer: with_features(layer).features)
+    journal, _ = open_journal(tmp_path / "lstm.ampere", device)
+    with journal:
+        run_profiler(
+            Isolator(plan_variants(read("zoo:lstm")), Strategy(max_points=12)), device, journal
+        )
+        before = len(journal.measurements)
+        found = evaluate(ModelSpec("zoo:lstm"), journal, device, models=6)
+        assert len(journal.measurements) > before  # isolated stages are kept, models are not
+        assert all(m.stage != "step" for m in journal.measurements[before:])
+        kept = len(journal.measurements)
+        evaluate(ModelSpec("zoo:lstm"), journal, device, models=2)
+        assert len(journal.measurements) == kept
+    mape = {method: found.mape(method) for method in found.methods}
+    assert set(mape) == {
+        "additive", "paper", "roofline", "flops", "flops_affine", "neuralpower",
+        "extrapolation", "repeat",
+    }  # fmt: skip
+    assert mape["repeat"] == pytest.approx(0.0, abs=1e-9)
+    assert mape["paper"] is not None and mape["paper"] < 3.0
+    assert mape["additive"] is not None and mape["additive"] < 3.0
+    bias = found.bias("neuralpower")
+    assert bias is not None and 30.0 < bias < 70.0  # three halves of the step: the overestimate
+    assert found.measurements == before
+    assert math.isclose(
+        found.results[0].energy_j, total(read(found.results[0].model), known_cost).energy_j
+    )
+
+
+def test_another_device_and_an_uncovered_family_are_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from ampere.core.fingerprint import Fingerprint
+    from ampere.pytorch.graph.counter import with_features
+    from ampere.pytorch.reader import plan_variants, read
+
+    device = NamedFake(features=lambda layer: with_features(layer).features)
+    journal, _ = open_journal(tmp_path / "lstm.ampere", device)
+    with journal:
+        run_profiler(
+            Isolator(plan_variants(read("zoo:lstm")), Strategy(max_points=4)), device, journal
+        )
+        with pytest.raises(NotCovered, match="profile this family first"):
+            evaluate(ModelSpec("zoo:lenet5"), journal, device, models=1)
+        device.fingerprint = Fingerprint({"device": "another"})
+        with pytest.raises(FingerprintError, match="another"):
+            evaluate(ModelSpec("zoo:lstm"), journal, device, models=1)

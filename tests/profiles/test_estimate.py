@@ -1,0 +1,227 @@
+"""Estimating: totals are the sum of their lines, and what is not covered is named."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ampere.core.layers import Layer, LayerKind, Role, Widths
+from ampere.errors import DataError, NotCovered
+from ampere.estimators.base import Cost, Layerwise
+from ampere.meters.base import Provenance
+from ampere.profiles.estimate import Estimate, estimate, read_layer_list
+from ampere.profiles.profile import fit as fit_profile
+from fakes import (
+    FIRST,
+    HIDDEN,
+    LAST,
+    exact,
+    known_cost,
+    plain_kind,
+    plain_layer,
+    plain_model,
+    total,
+)
+
+STRANGE = plain_kind(Role.HIDDEN, "quantum")
+TOP = 64
+
+
+class KnownFit(Layerwise):
+    """Knows the fake's costs up to 10 %, of all kinds but the strange one."""
+
+    method = "known"
+
+    def __init__(self, noise: float = 0.0) -> None:
+        self.noise = noise
+
+    def cost(self, layer: Layer) -> Cost:
+        if layer.kind == STRANGE:
+            raise NotCovered(f"{layer.kind.name} was never profiled")
+        true = known_cost(Layer(layer.name, layer.kind, layer.widths))
+        return Cost(true.energy_j, 0.1 * true.energy_j, true.time_s, 0.1 * true.time_s)
+
+    def is_extrapolated(self, layer: Layer) -> bool:
+        return max(layer.widths.values()) > TOP
+
+
+class UntimedFit(KnownFit):
+    """Was told joules only."""
+
+    def cost(self, layer: Layer) -> Cost:
+        cost = super().cost(layer)
+        return Cost(cost.energy_j, cost.energy_j_std)
+
+
+MODEL = plain_model(8, 16, 32)
+widths = st.lists(st.integers(1, TOP), min_size=1, max_size=6)
+
+
+def strict(row: Any) -> Any:
+    """Through JSON as other tools read it: no NaN."""
+    return json.loads(json.dumps(row, allow_nan=False))
+
+
+@given(widths, st.integers(1, 10**6))
+def test_lines_add_up(widths: list[int], steps: int) -> None:
+    model = plain_model(*widths)
+    result = estimate(model, KnownFit(), steps=steps)
+    assert [line.layer for line in result.lines] == list(model)
+    assert sum(line.cost.energy_j for line in result.lines) == pytest.approx(result.energy_j)
+    assert sum(line.cost.time_s for line in result.lines) == pytest.approx(result.time_s)
+    assert result.energy_j == pytest.approx(steps * total(model).energy_j)
+    low, high = result.energy_j_interval
+    assert 0 <= low < result.energy_j < high
+    assert low + high == pytest.approx(2 * result.energy_j)
+
+
+@given(widths, st.integers(1, 1000), st.integers(1, 1000))
+def test_steps_scale_everything(widths: list[int], first: int, second: int) -> None:
+    once = estimate(plain_model(*widths), KnownFit(noise=0.03))
+    there = once.for_steps(first).for_steps(second)
+    for name in ("energy_j", "energy_j_std", "time_s", "time_s_std"):
+        assert getattr(there, name) == pytest.approx(second * getattr(once, name))
+    assert there.steps == second
+    for one, many in zip(once.lines, there.lines, strict=True):
+        assert many.cost.energy_j == pytest.approx(second * one.cost.energy_j)
+        assert many.cost.time_s_std == pytest.approx(second * one.cost.time_s_std)
+
+
+def test_no_steps_are_no_job() -> None:
+    with pytest.raises(DataError, match="0 steps"):
+        estimate(MODEL, KnownFit(), steps=0)
+
+
+def test_what_is_not_covered_is_named_and_not_in_the_total() -> None:
+    strange = Layer("blocks.3", STRANGE, Widths({"in": 8, "out": 8}))
+    result = estimate([*MODEL, strange], KnownFit())
+    assert result.uncovered == (strange,)
+    assert strange not in [line.layer for line in result.lines]
+    assert result.energy_j == pytest.approx(total(MODEL).energy_j)
+    assert any("blocks.3" in warning for warning in result.warnings)
+    assert result.to_json()["uncovered"] == [
+        {"name": "blocks.3", "kind": STRANGE.name, "widths": {"in": 8, "out": 8}}
+    ]
+
+
+def test_a_model_of_which_nothing_is_covered_does_not_cost_nothing() -> None:
+    result = estimate([plain_layer(STRANGE, in_=8, out=8)], KnownFit())
+    assert result.energy_j != 0
+    assert strict(result.to_json())["energy_j"] is None
+
+
+def test_layers_beyond_the_profile_are_marked() -> None:
+    result = estimate(plain_model(8, TOP + 1), KnownFit())
+    assert [line.extrapolated for line in result.lines] == [False, True, True]
+    assert any("extrapolated" in warning for warning in result.warnings)
+    assert not estimate(MODEL, KnownFit()).warnings
+
+
+def test_three_times_is_three_times_as_much_and_as_unsure() -> None:
+    once = estimate([plain_layer(LAST, in_=8)], KnownFit())
+    thrice = estimate([plain_layer(LAST, 3, in_=8)], KnownFit())
+    listed = estimate([plain_layer(LAST, in_=8)] * 3, KnownFit())
+    for result in (thrice, listed):
+        assert result.energy_j == pytest.approx(3 * once.energy_j)
+        assert result.energy_j_std == pytest.approx(3 * once.energy_j_std)
+        assert result.time_s_std == pytest.approx(3 * once.time_s_std)
+
+
+def test_errors_of_different_kinds_do_not_add_up_but_noise_is_on_top() -> None:
+    first, last = plain_layer(FIRST, out=8), plain_layer(LAST, in_=8)
+    one, other = (0.1 * known_cost(layer).energy_j for layer in (first, last))
+    result = estimate([first, last], KnownFit())
+    assert result.energy_j_std == pytest.approx(math.hypot(one, other))
+    noisy = estimate([first, last], KnownFit(noise=0.2))
+    assert noisy.energy_j_std == pytest.approx(math.hypot(one, other, 0.2 * result.energy_j))
+
+
+def test_the_interval_holds_nine_of_ten() -> None:
+    result = Estimate((), 100.0, 10.0, 1.0, 0.0)
+    assert result.energy_j_interval == pytest.approx((100 - 16.449, 100 + 16.449), abs=1e-2)
+    assert Estimate((), 1.0, 10.0, 1.0, 0.0).energy_j_interval[0] == 0.0
+
+
+def test_the_share_of_a_battery() -> None:
+    result = estimate(MODEL, KnownFit(), steps=10, battery_wh=2.0)
+    assert result.battery_share == pytest.approx(10 * total(MODEL).energy_j / 7200)
+    assert result.for_steps(20).battery_share == pytest.approx(20 * total(MODEL).energy_j / 7200)
+    assert estimate(MODEL, KnownFit()).battery_share is None
+    assert strict(result.to_json())["battery_share"] == result.battery_share
+
+
+def test_the_json_that_the_command_line_promises() -> None:
+    result = estimate(MODEL, KnownFit(), steps=3, device="a phone", provenance=Provenance.MODELLED)
+    row = strict(result.to_json())
+    promised = {
+        "energy_j", "energy_j_interval", "time_s", "time_s_interval", "steps", "layers",
+        "uncovered", "device", "provenance",
+    }  # fmt: skip
+    assert promised <= set(row)
+    assert (row["steps"], row["device"], row["provenance"]) == (3, "a phone", "modelled")
+    assert row["energy_j_interval"] == list(result.energy_j_interval)
+    assert row["time_s_interval"] == list(result.time_s_interval)
+    hidden = row["layers"][1]
+    assert {"name", "kind", "role", "widths", "energy_j", "energy_j_std"} <= set(hidden)
+    assert (hidden["kind"], hidden["role"]) == (HIDDEN.name, "hidden")
+    assert hidden["widths"] == {"in": 8, "out": 16}
+    assert sum(layer["energy_j"] for layer in row["layers"]) == pytest.approx(row["energy_j"])
+
+
+def test_unknown_seconds_are_null() -> None:
+    result = estimate(MODEL, UntimedFit())
+    row = strict(result.to_json())
+    assert row["energy_j"] == pytest.approx(total(MODEL).energy_j)
+    assert row["time_s"] is None
+    assert row["time_s_interval"] == [None, None]
+    assert row["layers"][0]["time_s"] is None
+
+
+def test_a_profile_estimates_with_its_own_noise_device_and_provenance() -> None:
+    rows = [exact([plain_layer(LAST, in_=width)]) for width in (1, 20, 40, 64)]
+    profile = fit_profile(rows, device="the lab's board")
+    result = profile.estimate([plain_layer(LAST, in_=30)], steps=5)
+    true = known_cost(plain_layer(LAST, in_=30))
+    assert result.energy_j == pytest.approx(5 * true.energy_j, rel=0.02)
+    assert (result.device, result.provenance) == ("the lab's board", Provenance.SIMULATED)
+    assert result.method == "additive"
+
+
+def test_layers_as_plain_rows() -> None:
+    rows = [layer.to_json() for layer in MODEL]
+    assert read_layer_list(rows) == read_layer_list([{"layers": rows}]) == MODEL
+    wrong: list[list[Any]] = [[], [{"widths": {}}], ["conv"]]
+    for listed in wrong:
+        with pytest.raises(DataError):
+            read_layer_list(listed)
+
+
+def test_estimating_needs_no_torch() -> None:
+    code = (
+        "import sys\n"
+        "from ampere.profiles.profile import fit\n"
+        "from ampere.records.measurement import Measurement\n"
+        "rows = [{'layers': [{'kind': 'conv', 'widths': {'in': w}}], 'energy_j_per_step': w}"
+        " for w in (1, 2, 3)]\n"
+        "profile = fit(map(Measurement.from_json, rows))\n"
+        "result = profile.estimate(profile.measurements[0].layers)\n"
+        "print(result.energy_j, len(repr(result)) > 40)\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    energy_j, printed = ran.stdout.split()
+    assert float(energy_j) == pytest.approx(1.0, rel=0.05)
+    assert printed == "True"
+
+
+def test_kinds_are_known_by_name() -> None:
+    renamed = LayerKind(LAST.name, Role.LAST, "something else")
+    rows = [exact([plain_layer(LAST, in_=width)]) for width in (1, 64)]
+    assert not fit_profile(rows).estimate([plain_layer(renamed, in_=30)]).uncovered

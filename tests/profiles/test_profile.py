@@ -1,0 +1,128 @@
+"""A profile as a user meets it: from a file, from rows, in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from ampere.core.layers import Role
+from ampere.errors import DataError
+from ampere.meters.base import Provenance
+from ampere.profiles.profile import Profile, Training, fit
+from ampere.records.measurement import Measurement
+from fakes import exact, plain_model
+
+
+def row(drift: float) -> Measurement:
+    return replace(exact(plain_model(8, 8)[-1:]), bursts={"drift": [drift] * 3})
+
+
+def test_a_profile_begun_at_an_unusual_moment_says_so() -> None:
+    assert "pace of the beginning" in repr(fit([row(0.7)]))
+    assert "pace of the beginning" not in repr(fit([row(1.04)]))
+    assert fit([row(0.7), row(0.8), row(0.9)]).pace == pytest.approx(0.8)
+
+
+def test_rows_of_several_devices_do_not_mix() -> None:
+    here, there = row(1.0), replace(row(1.0), device="elsewhere")
+    with pytest.raises(DataError, match="elsewhere"):
+        fit([here, there])
+
+
+def test_what_is_saved_is_loaded_again_and_nothing_is_overwritten(tmp_path: Path) -> None:
+    profile = fit([row(1.0)])
+    profile.save(tmp_path / "p.ampere")
+    assert Profile.load(tmp_path / "p.ampere").measurements == profile.measurements
+    with pytest.raises(DataError, match="exists"):
+        profile.save(tmp_path / "p.ampere")
+
+
+def test_an_unknown_method_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(DataError, match="paper"):
+        fit([row(1.0)], method="magic")
+
+
+def test_one_modelled_row_makes_the_whole_profile_modelled() -> None:
+    measured = replace(row(1.0), provenance=Provenance.EXTERNAL)
+    profile = fit([measured])
+    assert profile.provenance is Provenance.EXTERNAL
+    mixed = replace(
+        profile, measurements=(measured, replace(measured, provenance=Provenance.MODELLED))
+    )
+    assert mixed.provenance is Provenance.MODELLED
+    assert "not measured" in repr(mixed.estimate(measured.layers))
+
+
+def test_a_busy_machine_is_said() -> None:
+    assert "the machine was busy" in repr(fit([replace(row(1.0), spread=0.6, repeats=9)]))
+    assert "the machine was busy" not in repr(fit([replace(row(1.0), spread=0.1, repeats=9)]))
+
+
+def test_most_of_the_profile_says_how_it_was_trained() -> None:
+    def trained(batch: int, optimizer: str) -> Measurement:
+        (layer,) = row(1.0).layers
+        kind = replace(layer.kind, attributes={"batch": batch, "optimizer": optimizer})
+        return replace(row(1.0), layers=(replace(layer, kind=kind),))
+
+    def lost(loss: str, ends: bool = True) -> Measurement:
+        row = trained(8, "adam")
+        kind = row.layers[0].kind
+        kind = replace(kind, attributes={**kind.attributes, "loss": loss})
+        kind = kind if ends else replace(trained(8, "adam").layers[0].kind, role=Role.HIDDEN)
+        return replace(row, layers=(replace(row.layers[0], kind=kind),))
+
+    profile = fit([trained(8, "adam"), trained(8, "adam"), trained(10, "sgd")])
+    assert profile.training_settings() == Training(8, "adam", "auto")
+    assert fit([row(1.0)]).training_settings() == Training(10, "sgd", "auto")
+    without_end = [lost("", ends=False)] * 3  # networks that end before the model have no loss
+    chosen = fit([lost("mse"), lost("mse"), lost("own.py:loss"), *without_end])
+    assert chosen.training_settings() == Training(8, "adam", "mse")
+    assert fit(without_end).training_settings() == Training(8, "adam", "auto")
+
+
+def test_what_is_given_replaces_what_a_profile_was_trained_with() -> None:
+    training = Training(8, "adam", "mse")
+    assert training.but(None, None, None) == training
+    assert training.but(3, None, "sum") == Training(3, "adam", "sum")
+    assert training.but(None, "sgd", None) == Training(8, "sgd", "mse")
+
+
+def test_faults_of_the_meter_are_doubted_aloud() -> None:
+    good = row(1.0)
+    faulty = [replace(good, bursts={**good.bursts, "faults": n}) for n in (2, 1)]
+    profile = fit([good, *faulty])
+    says = "3 readings of the meter could not be true and had to be taken again"
+    assert any(says in doubt for doubt in profile.doubts)
+    assert says in repr(profile)
+    assert not any("readings" in doubt for doubt in fit([good]).doubts)
+    (failed,) = (replace(each, failed="crashed") for each in faulty[:1])
+    header = profile.header
+    assert any(
+        "2 readings" in doubt for doubt in Profile((failed,), header).doubts
+    )  # without a fit
+
+
+@pytest.mark.parametrize(
+    ("created", "days"), [(timedelta(days=200), 200), (timedelta(days=170), None)]
+)
+def test_an_old_profile_is_loaded_with_a_warning(
+    tmp_path: Path, created: timedelta, days: int | None
+) -> None:
+    profile = fit([row(1.0)])
+    then = (datetime.now(timezone.utc) - created).isoformat(timespec="seconds")
+    replace(profile, header=replace(profile.header, created=then)).save(tmp_path / "p.ampere")
+    if days is None:
+        Profile.load(tmp_path / "p.ampere")  # a warning would be an error
+        return
+    with pytest.warns(UserWarning, match=f"p.ampere is {days} days old: `ampere evaluate`"):
+        Profile.load(tmp_path / "p.ampere")
+
+
+@pytest.mark.parametrize("created", ["", "yesterday", "2001-01-01T00:00:00", "1999-12-31"])
+def test_a_date_that_cannot_be_compared_is_no_reason_to_fail(tmp_path: Path, created: str) -> None:
+    profile = fit([row(1.0)])
+    replace(profile, header=replace(profile.header, created=created)).save(tmp_path / "p.ampere")
+    assert Profile.load(tmp_path / "p.ampere").header.created == created

@@ -1,0 +1,264 @@
+import io
+import json
+import math
+import re
+from dataclasses import fields, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ampere.core.layers import Features, Layer, LayerKind, Role, Widths
+from ampere.errors import DataError
+from ampere.meters.base import Provenance
+from ampere.records.measurement import STAGES, Measurement, parse_json, read_rows, utc_now
+
+DOCS = Path(__file__).parents[2] / "docs" / "journal.md"
+MINIMAL = {"layers": [{"kind": "conv", "widths": {"in": 3, "out": 8}}], "energy_j_per_step": 0.5}
+
+names = st.text(min_size=1, max_size=8)
+at_least_0 = st.floats(0, allow_infinity=False)
+above_0 = st.floats(0, allow_infinity=False, exclude_min=True)
+layers = st.builds(
+    Layer,
+    names,
+    st.builds(
+        LayerKind,
+        names,
+        st.sampled_from(Role),
+        names,
+        st.dictionaries(names, st.integers() | st.text(max_size=4), max_size=3),
+    ),
+    st.builds(Widths, st.dictionaries(names, st.integers(1, 10**6), max_size=3)),
+    st.builds(Features, st.none() | at_least_0, st.none() | at_least_0, st.none() | at_least_0),
+    st.none(),
+    st.integers(1, 100),
+)
+measurements = st.builds(
+    Measurement,
+    st.lists(layers, min_size=1, max_size=3).map(tuple),
+    above_0,
+    st.just(math.nan) | above_0,
+    st.none() | at_least_0,
+    at_least_0,
+    st.integers(1, 1000),
+    st.text(max_size=8),
+    st.sampled_from(Provenance),
+    st.datetimes().map(datetime.isoformat),
+    st.sampled_from(STAGES),
+    st.none(),
+    at_least_0,
+    st.dictionaries(names, st.lists(at_least_0, max_size=3), max_size=2),
+)
+failures = st.builds(
+    Measurement,
+    st.lists(layers, min_size=1, max_size=3).map(tuple),
+    provenance=st.sampled_from(Provenance),
+    failed=names,
+    cost_s=at_least_0,
+)
+
+
+def refusal(row):
+    with pytest.raises(DataError) as caught:
+        Measurement.from_json(row)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@given(measurements | failures)
+def test_round_trip(measurement):
+    row = measurement.to_json()
+    text = json.dumps(row, allow_nan=False)
+    back = Measurement.from_json(parse_json(text))
+    assert back.to_json() == row
+    assert back.bursts == measurement.bursts
+    nan = math.nan  # NaN is not equal to itself
+    same = {} if math.isfinite(back.time_s_per_step) else {"time_s_per_step": nan}
+    if back.failed:
+        same["energy_j_per_step"] = nan
+    assert math.isnan(back.time_s_per_step) == math.isnan(measurement.time_s_per_step)
+    assert replace(back, **dict.fromkeys(same, 1.0)) == replace(
+        measurement, **dict.fromkeys(same, 1.0)
+    )
+
+
+def test_a_row_is_lean_but_always_states_its_provenance():
+    row = Measurement.from_json(MINIMAL).to_json()
+    assert row.keys() == {"layers", "energy_j_per_step", "provenance"}
+
+
+def test_a_minimal_row_of_another_tool_is_enough():
+    measurement = Measurement.from_json({**MINIMAL, "colour": "green", "spread": None})
+    assert measurement.energy_j_per_step == 0.5
+    assert math.isnan(measurement.time_s_per_step)
+    assert measurement.provenance is Provenance.EXTERNAL
+    (layer,) = measurement.layers
+    assert (layer.kind.name, layer.widths) == ("conv", {"in": 3, "out": 8})
+
+
+@pytest.mark.parametrize("name", ["energy_j_per_step", "time_s_per_step"])
+@pytest.mark.parametrize("value", [math.nan, math.inf, 0, -1.5, "0.5", True, [1], 10**400])
+def test_impossible_joules_and_seconds_are_refused_by_name_and_value(name, value):
+    text = refusal({**MINIMAL, name: value})
+    assert name in text
+    assert ("inf" if value == 10**400 else str(value)) in text
+
+
+@pytest.mark.parametrize("name", ["idle_j_per_step", "spread", "cost_s"])
+@pytest.mark.parametrize("value", [math.nan, -0.1, "a"])
+def test_other_numbers_may_be_zero_but_not_impossible(name, value):
+    assert getattr(Measurement.from_json({**MINIMAL, name: 0}), name) == 0.0
+    assert name in refusal({**MINIMAL, name: value})
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"layers": []}, "layers"),
+        ({"layers": None}, "layers"),
+        ({"layers": {"kind": "conv"}}, "layers"),
+        ({"layers": ["conv"]}, "not a layer"),
+        ({"layers": [{"kind": "conv", "widths": {"in": math.inf}}]}, "infinite"),
+        ({"layers": [{"kind": "conv", "features": {"flops": math.nan}}]}, "flops"),
+        ({"energy_j_per_step": None}, "energy_j_per_step is missing"),
+        ({"repeats": 0}, "repeats"),
+        ({"repeats": 2.5}, "repeats"),
+        ({"stage": "sideways"}, "step, forward, backward, update"),
+        ({"device": 7}, "device"),
+        ({"bursts": [1]}, "bursts"),
+        ({"failed": True}, "failed"),
+        ({"failed": "out of memory"}, "out of memory"),
+        ({"provenance": "guessed"}, "guessed"),
+    ],
+)
+def test_what_cannot_be_true_is_refused_by_name(change, named):
+    assert named in refusal({**MINIMAL, **change})
+
+
+@pytest.mark.parametrize("value", ["guessed", 3, ["counter"]])
+def test_an_unknown_provenance_is_answered_with_the_known_ones(value):
+    text = refusal({**MINIMAL, "provenance": value})
+    assert all(known.value in text for known in Provenance)
+
+
+@pytest.mark.parametrize("row", [None, 3, "text", [MINIMAL]])
+def test_a_row_is_an_object(row):
+    assert "row" in refusal(row)
+
+
+@pytest.mark.parametrize("change", [{"energy_j_per_step": math.nan}, {"time_s_per_step": math.inf}])
+def test_what_could_not_be_read_back_is_not_written(change):
+    with pytest.raises(DataError, match=next(iter(change))):
+        replace(Measurement.from_json(MINIMAL), **change).to_json()
+
+
+def test_a_failure_is_written_without_numbers():
+    row = Measurement(Measurement.from_json(MINIMAL).layers, 1.0, 2.0, failed="hung").to_json()
+    assert row["failed"] == "hung"
+    assert row.keys().isdisjoint({"energy_j_per_step", "time_s_per_step"})
+
+
+def test_a_lost_reading_among_the_bursts_is_null():
+    bursts = {"energy_j": (1.0, math.nan), "drift": [math.inf, 1.0]}
+    row = replace(Measurement.from_json(MINIMAL), bursts=bursts).to_json()
+    assert row["bursts"] == {"energy_j": [1.0, None], "drift": [None, 1.0]}
+
+
+@pytest.mark.parametrize("text", ['{"a": NaN}', "[-Infinity]", "{", "", "[" * 10**5, b"\xff{}"])
+def test_only_strict_json_is_parsed(text):
+    with pytest.raises(DataError, match="not JSON"):
+        parse_json(text)
+
+
+def test_now_is_utc():
+    assert datetime.fromisoformat(utc_now()).utcoffset() == timedelta(0)
+
+
+def lines(*rows):
+    return "".join(row if isinstance(row, str) else json.dumps(row) + "\n" for row in rows)
+
+
+def test_read_rows_of_a_file(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\ufeff" + lines(MINIMAL, "\n", MINIMAL).rstrip(), encoding="utf-8")
+    assert read_rows(path) == read_rows(str(path))
+    assert [m.energy_j_per_step for m in read_rows(path)] == [0.5, 0.5]
+
+
+def test_read_rows_of_standard_input(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines(MINIMAL, {**MINIMAL, "spread": -1})))
+    with pytest.raises(DataError, match="standard input line 2: spread"):
+        read_rows("-")
+    monkeypatch.setattr("sys.stdin", io.StringIO(lines(MINIMAL)))
+    assert len(read_rows(Path("-"))) == 1
+
+
+def test_read_rows_skips_the_header_of_a_journal(tmp_path):
+    path = tmp_path / "journal"
+    path.write_text(lines({"ampere_journal": 1}, MINIMAL))
+    assert len(read_rows(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (lines(MINIMAL, "\n", "{\n", MINIMAL), "line 3: not JSON"),
+        (lines(MINIMAL, '{"energy_j_per_step": NaN}\n'), "line 2: not JSON"),
+        (lines({"ampere_journal": 2}, MINIMAL), "line 1: written by a newer ampere"),
+        (lines({"ampere_journal": "x"}, MINIMAL), "line 1: ampere_journal"),
+        (lines(MINIMAL, {"ampere_journal": 1}), "line 2: a second header"),
+    ],
+)
+def test_read_rows_names_the_line(tmp_path, text, said):
+    path = tmp_path / "rows"
+    path.write_text(text)
+    with pytest.raises(DataError, match=re.escape(f"{path} {said}")):
+        read_rows(path)
+
+
+def test_read_rows_of_what_is_no_text_file(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\xfd")
+    for name, said in {"binary": "UTF-8", "absent": "No such file", ".": "directory"}.items():
+        with pytest.raises(DataError, match=said):
+            read_rows(tmp_path / name)
+
+
+def documented(section):
+    text = DOCS.read_text(encoding="utf-8").partition(f"## {section}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| `(\w+)` \|", text.partition("\n### ")[0], re.M)
+
+
+def test_the_documentation_names_every_field():
+    assert documented("Fields of a row") == [f.name for f in fields(Measurement)]
+    (layer,) = Measurement.from_json(MINIMAL).layers
+    assert set(documented("Fields of a layer")) == layer.to_json().keys()
+
+
+def test_the_rows_of_the_documentation_are_rows():
+    blocks = re.findall(r"```json\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.S)
+    minimal, full, failed = (parse_json(block) for block in blocks[:3])
+    assert len(Measurement.from_json(minimal).layers) == 2
+    assert Measurement.from_json(full).to_json() == full
+    assert Measurement.from_json(failed).failed == "out of memory"
+    text = DOCS.read_text(encoding="utf-8")
+    assert all(f"`{name}`" in text for name in [*STAGES, *(known.value for known in Provenance)])
+
+
+@pytest.mark.parametrize(
+    "bursts",
+    [
+        {"drift": 5},
+        {"energy_j": ["x"], "steps": 2},
+        {"steps": "a"},
+        {"faults": "many"},
+        {"at": [True]},
+        {"outlier": {}},
+    ],
+)
+def test_raw_data_that_nobody_can_read_are_refused_before_they_are_written(bursts):
+    row = {"layers": [{"kind": "x"}], "energy_j_per_step": 1.0, "bursts": bursts}
+    with pytest.raises(DataError, match=next(iter(bursts))):
+        Measurement.from_json(row)

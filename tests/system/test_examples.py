@@ -1,0 +1,41 @@
+"""Examples are run as a user would run them; those that measure are run elsewhere, or compiled."""
+
+import ast
+import py_compile
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_every_example_compiles(tmp_path):
+    files = sorted(EXAMPLES.glob("*.py"))
+    assert len(files) >= 2
+    for file in files:
+        py_compile.compile(str(file), cfile=str(tmp_path / "out.pyc"), doraise=True)
+
+
+def test_the_runner_needs_pytorch_and_nothing_else():
+    """It is run by test_asking; here, what it could import at all."""
+    tree = ast.parse((EXAMPLES / "runner.py").read_text(), feature_version=(3, 7))
+    imports = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    names = {
+        (node.module if isinstance(node, ast.ImportFrom) else alias.name).partition(".")[0]
+        for node in imports
+        for alias in node.names
+    }
+    assert names - sys.stdlib_module_names == {"torch"}
+
+
+def test_plain_data_needs_no_framework_and_finds_the_known_cost():
+    code = (
+        "import runpy, sys; sys.modules['torch'] = None;"
+        f"runpy.run_path({str(EXAMPLES / '02_plain_data.py')!r}, run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    error = re.search(r"error ([+-][\d.]+)%", done.stdout)
+    assert error is not None
+    assert abs(float(error[1])) < 2
+    assert "simulated, not measured" in done.stdout
