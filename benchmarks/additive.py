@@ -37,6 +37,7 @@ from ampere.acquisition.loop import open_journal, reference_of, run_profiler
 from ampere.acquisition.measure import measure
 from ampere.acquisition.prober import make_prober
 from ampere.acquisition.strategy import Strategy
+from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec
 from ampere.devices.base import Device
 from ampere.estimators.additive import fit_additive, fit_roofline
@@ -44,7 +45,6 @@ from ampere.estimators.base import Fit
 from ampere.estimators.flops import fit_flops, fit_flops_affine
 from ampere.estimators.paper import fit_paper
 from ampere.profiles.estimate import estimate
-from ampere.profiles.profile import Training
 from ampere.pytorch.reader import plan_variants, read
 from ampere.records.journal import Journal, read_journal
 from ampere.records.measurement import Measurement

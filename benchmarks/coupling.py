@@ -26,8 +26,8 @@ from torch import nn
 from ampere.core.choices import choices, resize
 from ampere.core.inputs import Inputs, parse_inputs
 from ampere.core.layers import Layer
+from ampere.core.training import Training
 from ampere.errors import AmpereError
-from ampere.pytorch.graph.kinds import Setting
 from ampere.pytorch.graph.reader import read_model
 from ampere.pytorch.graph.trace import synthetic_inputs
 from ampere.pytorch.pruning.slimmer import Slimmer
@@ -89,7 +89,7 @@ def verdict(cut: Callable[[], nn.Module], slimmer: Slimmer, wanted: tuple[Layer,
         model = cut()
         if not trains(model, slimmer.inputs, copy.deepcopy(slimmer.model)):
             return "other outputs"
-        found = read_model(model, slimmer.inputs, Setting(BATCH)).layers
+        found = read_model(model, slimmer.inputs, Training(BATCH)).layers
     except AmpereError:
         return "runs"
     except TimeoutError:
@@ -110,7 +110,7 @@ def main() -> None:
         torch.manual_seed(0)
         inputs = parse_inputs(reference.inputs)
         try:
-            slimmer = Slimmer(reference.build(reference.width), inputs, Setting(BATCH))
+            slimmer = Slimmer(reference.build(reference.width), inputs, Training(BATCH))
         except AmpereError:
             rows.append((name, "refused", "not tried"))
             continue

@@ -39,7 +39,7 @@ SUBJECTS = {
 
 def million_s(model: str, profile: ampere.Profile) -> tuple[float, int]:
     """Seconds of one search, and how many free widths there are."""
-    slimmer = make_slimmer(model, **vars(profile.training_settings()))
+    slimmer = make_slimmer(model, training=profile.training)
     space = make_space(slimmer, profile)
     limit_j = 0.5 * float(space.guide.cost(np.array([space.largest]))[0])
     find = Random(1_000_000).find

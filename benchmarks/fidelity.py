@@ -40,6 +40,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import structure_of
+from ampere.core.training import Training
 from ampere.core.workloads import Settings
 from ampere.pytorch.graph.reader import read_layers
 from ampere.pytorch.graph.trace import synthetic_inputs
@@ -69,13 +70,13 @@ def trainers(name: str, settings: Settings) -> tuple[list[Trainer], int]:
         return synthetic_inputs(inputs, BATCH_SIZE)
 
     torch.manual_seed(1)
-    layers = read_layers(original(), inputs, batch_size=BATCH_SIZE)
+    layers = read_layers(original(), inputs, Training(BATCH_SIZE))
     args, kwargs = data()
     in_place = any(works_in_place(call) for call in structure_of(layers[0].kind).calls)
     rebuilt = Trainer(
-        build(layers), ((*args, *kwargs.values()), {}), "sgd", settings, copies=in_place
+        build(layers), ((*args, *kwargs.values()), {}), Training(), settings, copies=in_place
     )
-    first, second = (Trainer(original(), data(), "sgd", settings) for _ in range(2))
+    first, second = (Trainer(original(), data(), Training(), settings) for _ in range(2))
     return [first, rebuilt, second], len(layers)
 
 

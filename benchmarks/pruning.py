@@ -96,8 +96,7 @@ def run(subject: Subject, seed: int, device: Device) -> tuple[Seed, list[Row]]:
             subject.model,
             path=Path(folder) / "profile.ampere",
             device=device,
-            optimizer="momentum",
-            batch_size=BATCH_SIZE,
+            training=ampere.Training(BATCH_SIZE, "momentum"),
             strategy=ampere.Strategy(max_measurements=NETWORKS, seed=seed, tolerance=0.001),
         )
     cut: dict[tuple[int, str], tuple[Pruning, float]] = {}

@@ -70,6 +70,7 @@ def examine(name: str, timm: Any, tell: Tell) -> None:
     """Tell what comes out stage by stage: who is stopped halfway has told the stages before."""
     import torch
 
+    from ampere.core.training import Training
     from ampere.pytorch.reader import read
 
     tell({"stage": "build"})
@@ -80,7 +81,7 @@ def examine(name: str, timm: Any, tell: Tell) -> None:
     try:
         gc.collect()  # what was built before is no part of the reading
         start = time.process_time()
-        layers = read(model, shape, batch_size=BATCH_SIZE)
+        layers = read(model, shape, Training(BATCH_SIZE))
         seconds = time.process_time() - start
     except Exception as error:
         tell({"errors": {"read": one_line(error)}})
@@ -230,11 +231,12 @@ def warm_up() -> None:
     import torch
     from torch import nn
 
+    from ampere.core.training import Training
     from ampere.pytorch.reader import read
 
     torch.set_num_threads(1)  # threads do not survive a fork
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2))
-    read(model, (3, 4, 4), batch_size=BATCH_SIZE)
+    read(model, (3, 4, 4), Training(BATCH_SIZE))
 
 
 def cause(error: str) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ampere.acquisition.strategy import Strategy
     from ampere.core.inputs import Inputs, InputSpec
     from ampere.core.layers import Features, Layer, LayerKind, Role, Widths
+    from ampere.core.training import Training
     from ampere.core.workloads import Settings
     from ampere.devices.base import Device
     from ampere.devices.local import LocalDevice
@@ -65,6 +66,7 @@ _HOMES = {
     "Role": "ampere.core.layers",
     "Settings": "ampere.core.workloads",
     "Strategy": "ampere.acquisition.strategy",
+    "Training": "ampere.core.training",
     "Widths": "ampere.core.layers",
     "after_steps": "ampere._api",
     "align": "ampere._api",
@@ -107,6 +109,7 @@ __all__ = [
     "Role",
     "Settings",
     "Strategy",
+    "Training",
     "Widths",
     "after_steps",
     "align",

@@ -27,6 +27,7 @@ from ampere.acquisition.measure import measure as measure_workloads
 from ampere.acquisition.strategy import Strategy
 from ampere.core import tables
 from ampere.core.fingerprint import refuse_to_mix
+from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Device
 from ampere.devices.recorded import RecordedDevice
@@ -40,7 +41,7 @@ from ampere.meters.base import Meter, Provenance
 from ampere.meters.calibration import Calibration, Load, fit_watts, run_loads, store
 from ampere.meters.drivers.log import PULSE
 from ampere.meters.trace_files import read_trace
-from ampere.profiles.profile import NOISY, Profile, Training
+from ampere.profiles.profile import NOISY, Profile
 from ampere.records.alignment import align as align_rows
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement, utc_now
@@ -48,7 +49,7 @@ from ampere.records.measurement import Measurement, utc_now
 if TYPE_CHECKING:
     from torch import nn
 
-    from ampere.pytorch.reader import Input, Loss
+    from ampere.pytorch.reader import Input
 
     Model: TypeAlias = "nn.Module | str"
 
@@ -59,9 +60,7 @@ def profile(
     *,
     path: str | Path,
     device: Device | None = None,
-    batch_size: int | None = None,
-    optimizer: str | None = None,
-    loss: Loss | None = None,
+    training: Training | None = None,
     strategy: Strategy | None = None,
     candidates: Sequence[Model] = (),
     effort: Effort | None = None,
@@ -74,12 +73,10 @@ def profile(
 
     What is measured is chosen so that members of the family are estimated well, or `candidates`,
     if these are what will be asked about. A profile that is already there goes on where it stopped,
-    with its own batch size, optimiser and loss unless others are given; a new one takes 10, sgd and
-    what fits the model's outputs.
+    trained as it was unless `training` is given.
     """
     strategy = strategy or Strategy()
-    known = Profile.load(path).training_settings() if Path(path).exists() else Training()
-    training = known.but(batch_size, optimizer, loss)
+    training = training or training_for(path)
     itself = read_network(model, input, training)
     asked_about = [read_network(each, input, training).layers for each in candidates]
     with device_or_local(device) as device:
@@ -110,18 +107,21 @@ def profile(
     return Profile(measurements, journal.header, strategy.method, strategy.kernel, tuple(notes))
 
 
+def training_for(path: str | Path) -> Training:
+    """How a profile's models are trained; the usual settings if there is no profile yet."""
+    return Profile.load(path).training if Path(path).exists() else Training()
+
+
 def measure(
     model: Model,
     input: Input | None = None,
     *,
     device: Device | None = None,
-    batch_size: int = 10,
-    optimizer: str = "sgd",
-    loss: Loss = "auto",
+    training: Training | None = None,
     effort: Effort | None = None,
 ) -> Measurement:
     """Meter the training step of a model itself."""
-    itself = read_network(model, input, Training(batch_size, optimizer, loss))
+    itself = read_network(model, input, training or Training())
     with device_or_local(device) as device:
         nominal = take_reference(device, effort)
         work = [(itself.workload, itself.layers)]
@@ -144,9 +144,7 @@ def after_steps(
     *,
     steps: int = 20,
     device: Device | None = None,
-    batch_size: int | None = None,
-    optimizer: str | None = None,
-    loss: Loss | None = None,
+    training: Training | None = None,
     any_device: bool = False,
 ) -> Profile:
     """The profile, sharpened by a few steps of the very model that will be asked about.
@@ -157,8 +155,7 @@ def after_steps(
         raise DataError(f"{steps} step tells nothing of its own spread: use 2 or more")
     if profile.method == "paper":
         raise DataError("the paper's method cannot learn from whole models: use method additive")
-    training = profile.training_settings().but(batch_size, optimizer, loss)
-    itself = read_network(model, input, training)
+    itself = read_network(model, input, training or profile.training)
     rounds = min(steps, 5)
     few = Effort(warmup_s=0.0, min_rounds=rounds, max_rounds=rounds, steps=-(-steps // rounds))
     with device_or_local(device) as device:
@@ -187,17 +184,16 @@ def evaluate(
     models: int = 30,
     seed: int = 0,
     steps: int = 10,
-    batch_size: int | None = None,
-    optimizer: str | None = None,
-    loss: Loss | None = None,
+    training: Training | None = None,
     effort: Effort | None = None,
     any_device: bool = False,
     watch: Watch = unwatched,
 ) -> Evaluation:
     """Meter unseen members of a model's family and compare every method with them."""
-    training = Profile.load(path).training_settings().but(batch_size, optimizer, loss)
-    loss = present_loss(training.loss)
-    spec = ModelSpec(model, input_text(input), training.batch_size, training.optimizer, loss)
+    known = Profile.load(path).training  # also: is there a profile at all?
+    training = training or known
+    training = replace(training, loss=present_loss(training.loss))
+    spec = ModelSpec(model, input_text(input), training)
     with device_or_local(device) as device:
         journal, notes = open_journal(path, device, any_device=any_device)
         for note in notes:

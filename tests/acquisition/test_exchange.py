@@ -20,6 +20,7 @@ from ampere.acquisition.families import Network
 from ampere.cli.app import app
 from ampere.core.description import describe
 from ampere.core.layers import Layer
+from ampere.core.training import Training
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, FingerprintError, JournalError, ModelError
 from ampere.estimators.base import Cost
@@ -187,7 +188,7 @@ def test_networks_say_all_that_a_measurement_needs() -> None:
 
 
 def test_the_profile_knows_how_to_go_on() -> None:
-    ampere.ask("p", 1, "net.py:Net(width=8)", 8, batch_size=3, optimizer="adam", loss="mse")
+    ampere.ask("p", 1, "net.py:Net(width=8)", 8, training=Training(3, "adam", "mse"))
     header, rows = read_journal("p")
     assert rows == []
     assert header.provenance is Provenance.EXTERNAL
@@ -210,7 +211,7 @@ def test_what_cannot_be_asked() -> None:
     with pytest.raises(ModelError, match="absent"):
         ampere.ask("p", 1, "net.py:absent")
     with pytest.raises(ModelError, match="unknown loss"):
-        ampere.ask("p", 1, "net.py:Net", loss="magic")
+        ampere.ask("p", 1, "net.py:Net", training=Training(loss="magic"))
     with pytest.raises(JournalError, match="nowhere is no directory: make it first"):
         ampere.ask("nowhere/p", 1, "net.py:Net")
     assert not Path("p").exists()
@@ -221,9 +222,7 @@ def test_what_cannot_be_asked() -> None:
     [
         {"model": "net.py:Net"},
         {"input": 8},
-        {"batch_size": 10},
-        {"optimizer": "sgd"},
-        {"loss": "auto"},
+        {"training": Training()},
         {"strategy": ampere.Strategy()},
     ],
 )
@@ -344,7 +343,7 @@ def test_the_runner_trains_more_than_chains_and_tells_what_it_does_not() -> None
                 "--provenance", "modelled")  # fmt: skip
     todo = asked.stdout.splitlines()
     for family in ("lstm", "resnet"):
-        layers = ampere.read_layers(f"zoo:{family}", batch_size=2)
+        layers = ampere.read_layers(f"zoo:{family}", training=Training(2))
         row = {"layers": [layer.to_json() for layer in layers], "network": describe(layers)}
         todo.append(json.dumps(row))
     *failed, lstm, resnet = map(Measurement.from_json, run_elsewhere("\n".join(todo)))

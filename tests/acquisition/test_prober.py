@@ -182,7 +182,7 @@ def test_where_only_recorded_networks_can_be_measured_it_chooses_among_them() ->
     from ampere.acquisition.families import read_network
     from ampere.acquisition.prober import make_prober
     from ampere.acquisition.strategy import Strategy
-    from ampere.profiles.profile import Training
+    from ampere.core.training import Training
 
     itself = read_network(_net(24), (8,), Training())
     layers = itself.layers

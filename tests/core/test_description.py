@@ -20,6 +20,7 @@ from ampere import zoo
 from ampere.core.choices import resample
 from ampere.core.description import describe
 from ampere.core.layers import Call, Json, Layer, LayerKind, Port, Role, Size, Structure, Widths
+from ampere.core.training import Training
 from ampere.core.variants import sample
 from ampere.pytorch.reader import plan_variants, read
 from ampere.pytorch.runtime.builder import Network, build, network_inputs
@@ -34,9 +35,9 @@ BY_RUNNER = [f"zoo:{name}" for name in zoo.names() if name != "transformer"]  # 
 @cache
 def layers_of(name: str) -> tuple[Layer, ...]:
     if name.startswith("zoo:"):
-        return read(name, batch_size=3)
+        return read(name, None, Training(3))
     reference = REFERENCES[name]
-    return read(reference.build(reference.width), reference.inputs, batch_size=3)
+    return read(reference.build(reference.width), reference.inputs, Training(3))
 
 
 @cache
@@ -204,7 +205,7 @@ def test_the_runner_builds_the_zoo(name: str) -> None:
 
 def test_it_computes_what_the_model_does() -> None:
     model = REFERENCES["unet"].build(8).eval()
-    layers = read(model, "3x16x16", batch_size=2)
+    layers = read(model, "3x16x16", Training(2))
     built = Built(plain(describe(layers))).eval()
     for mine, copy in zip(model.parameters(), built.parameters(), strict=True):
         copy.data.copy_(mine.data)
@@ -220,7 +221,7 @@ def test_several_inputs_keep_their_order_and_their_ids() -> None:
 
 
 def test_a_loss_and_an_optimiser_are_told() -> None:
-    network = describe(read("zoo:lenet5", optimizer="adam", loss="mse"))
+    network = describe(read("zoo:lenet5", training=Training(optimizer="adam", loss="mse")))
     assert (network["optimizer"], network["loss"]) == ("adam", "mse")
 
 

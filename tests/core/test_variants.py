@@ -14,6 +14,7 @@ from torch import nn
 from ampere import zoo
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, LayerKind, Role, Size, Structure, Widths, shape_at
+from ampere.core.training import Training
 from ampere.core.variants import Isolation, Plan, Variant, isolate
 from ampere.core.workloads import Settings, Workload
 from ampere.errors import ModelError
@@ -232,7 +233,7 @@ class Gated(nn.Module):
 
 def test_a_plain_head_stands_in_for_a_last_that_does_not_fit() -> None:
     model = nn.Sequential(nn.Conv2d(3, 8, 1), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), Gated())
-    first, hidden, last = read_layers(model, parse_inputs("3x8x8"), loss="sum")
+    first, hidden, last = read_layers(model, parse_inputs("3x8x8"), Training(loss="sum"))
     plan = plan_variants([first, hidden, last])
     assert_between_neighbours(plan)
     assert {layer.kind for layer in (first, hidden, last)} <= {i.kind for i in plan.isolations}

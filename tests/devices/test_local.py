@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ampere.core.training import Training
 from ampere.core.workloads import IDLE, REFERENCE, ModelSpec, Settings, Workload
 from ampere.devices import worker
 from ampere.devices.base import Device
@@ -74,7 +75,7 @@ def device() -> Iterator[LocalDevice]:
 
 
 def workload(models: Path, name: str) -> Workload:
-    return Workload(model=ModelSpec(f"{models}:{name}", batch_size=2))
+    return Workload(model=ModelSpec(f"{models}:{name}", training=Training(2)))
 
 
 def worker_of(device: LocalDevice) -> int:
@@ -207,10 +208,12 @@ def test_errors_of_ampere_keep_their_type_across_the_process(
 def test_a_loss_that_cannot_be_is_told_across_the_process(
     device: LocalDevice, models: Path
 ) -> None:
-    wrong = ModelSpec(f"{models}:good", batch_size=2, loss=f"{models}:absent")
+    wrong = ModelSpec(f"{models}:good", training=Training(2, loss=f"{models}:absent"))
     with pytest.raises(ModelError, match="has no 'absent'"):
         device.load(Workload(model=wrong))
-    assert_works(device, Workload(model=ModelSpec(f"{models}:good", batch_size=2, loss="mse")))
+    assert_works(
+        device, Workload(model=ModelSpec(f"{models}:good", training=Training(2, loss="mse")))
+    )
 
 
 def test_settings_and_meters_that_cannot_be() -> None:

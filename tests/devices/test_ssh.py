@@ -31,6 +31,7 @@ from ampere.acquisition.measure import Effort, Event
 from ampere.acquisition.strategy import Strategy
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.layers import Widths
+from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Settings, Workload
 from ampere.devices import ssh, worker_device
 from ampere.devices.ssh import SshDevice
@@ -353,7 +354,7 @@ def test_joules_and_seconds(device: SshDevice) -> None:
 
 
 def test_a_model_by_name_is_sent_as_its_layers(device: SshDevice, model: str) -> None:
-    loaded = device.load(Workload(model=ModelSpec(model, batch_size=2)))
+    loaded = device.load(Workload(model=ModelSpec(model, training=Training(2))))
     assert device.burst(loaded.handle, 2).energy_j > 0
     assert len(loaded.features) == 2
     device.unload(loaded.handle)

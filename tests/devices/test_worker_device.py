@@ -235,7 +235,6 @@ def test_answers_become_bursts_and_the_meter_is_the_one_chosen_there(
     assert device.fingerprint.identity == {
         "machine": "abacus",
         "accelerator": "cpu",
-        "amp": "False",
         "compile": "False",
         "tf32": "False",
         "onednn": "True",

@@ -275,13 +275,13 @@ def test_the_limit_is_for_the_whole_job(
 def test_a_profile_of_another_device_is_refused(
     net: Net, digits: Dataset, profile: Profile
 ) -> None:
-    other = local_fingerprint(here(amp="True", framework="torch 0.4"))
+    other = local_fingerprint(here(compile="True", framework="torch 0.4"))
     foreign = replace(profile, header=replace(profile.header, fingerprint=other))
     options: dict[str, Any] = {"iterations": 1, "every": 1, "meter": FakeMeter(1.0, 1.0)}
     says = message_of(
         lambda: study(net, digits, SHAPE, profile=foreign, **options), FingerprintError
     )
-    assert "amp is False here, True there" in says
+    assert "compile is False here, True there" in says
     assert f"framework is torch {torch.__version__} here, torch 0.4 there" in says
     found = study(net, digits, SHAPE, profile=foreign, any_device=True, **options)
     assert len(found.contenders) == 3

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from ampere.core.layers import Role
+from ampere.core.training import Training
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
-from ampere.profiles.profile import Profile, Training, fit
+from ampere.profiles.profile import Profile, fit
 from ampere.records.measurement import Measurement
 from fakes import exact, plain_model
 
@@ -75,19 +76,19 @@ def test_most_of_the_profile_says_how_it_was_trained() -> None:
         return replace(row, layers=(replace(row.layers[0], kind=kind),))
 
     profile = fit([trained(8, "adam"), trained(8, "adam"), trained(10, "sgd")])
-    assert profile.training_settings() == Training(8, "adam", "auto")
-    assert fit([row(1.0)]).training_settings() == Training(10, "sgd", "auto")
+    assert profile.training == Training(8, "adam", "auto")
+    assert fit([row(1.0)]).training == Training(10, "sgd", "auto")
     without_end = [lost("", ends=False)] * 3  # networks that end before the model have no loss
     chosen = fit([lost("mse"), lost("mse"), lost("own.py:loss"), *without_end])
-    assert chosen.training_settings() == Training(8, "adam", "mse")
-    assert fit(without_end).training_settings() == Training(8, "adam", "auto")
+    assert chosen.training == Training(8, "adam", "mse")
+    assert fit(without_end).training == Training(8, "adam", "auto")
 
 
 def test_what_is_given_replaces_what_a_profile_was_trained_with() -> None:
     training = Training(8, "adam", "mse")
-    assert training.but(None, None, None) == training
-    assert training.but(3, None, "sum") == Training(3, "adam", "sum")
-    assert training.but(None, "sgd", None) == Training(8, "sgd", "mse")
+    assert training.but() == training
+    assert training.but(batch_size=3, optimizer=None, loss="sum") == Training(3, "adam", "sum")
+    assert training.but(optimizer="sgd", loss=None) == Training(8, "sgd", "mse")
 
 
 def test_faults_of_the_meter_are_doubted_aloud() -> None:

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from ampere.core.inputs import Inputs, parse_inputs
+from ampere.core.training import Training
 from ampere.datasets import Dataset, Samples
 from ampere.errors import DataError
 from ampere.pruning import judge as judge_module
 from ampere.pruning.judge import Candidate, Judge
-from ampere.pytorch.graph.kinds import Setting
 from ampere.pytorch.pruning.slimmer import Slim
 
 
@@ -27,7 +27,7 @@ class FakeSlimmer:
 
     input: str = "2"
     built: list[int] = field(default_factory=list)
-    setting: Setting = field(default_factory=lambda: Setting(4, "momentum"))
+    training: Training = field(default_factory=lambda: Training(4, "momentum"))
 
     @property
     def inputs(self) -> Inputs:

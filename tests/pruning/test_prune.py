@@ -21,6 +21,7 @@ import ampere
 from ampere import zoo
 from ampere.core.choices import resample
 from ampere.core.layers import Layer, LayerKind, Role, Widths
+from ampere.core.training import Training
 from ampere.datasets import open_data
 from ampere.errors import AmpereError, DataError, FingerprintError, ModelError, NotCovered
 from ampere.estimators.additive import AdditiveFit
@@ -304,7 +305,7 @@ def stairs() -> Profile:
         ({"importance": "magic"}, ModelError, "use one of l1, l2, bn, random"),
         ({"data": "magic"}, DataError, "there are no data 'magic'"),
         ({"fine_tune_steps": 3}, DataError, "fine-tuning needs data"),
-        ({"optimizer": "lion"}, ModelError, "unknown optimizer 'lion'"),
+        ({"training": Training(optimizer="lion")}, ModelError, "unknown optimizer 'lion'"),
         ({"weights": "absent.pt"}, DataError, "there is no such file"),
     ],
 )
@@ -528,7 +529,7 @@ def test_a_profile_that_knows_nothing_of_the_model_names_its_kinds() -> None:
     ]
     profile = ampere.fit(rows, device="pi")
     profile = replace(profile, header=replace(profile.header, model="zoo:har"))
-    says = message_of(NotCovered, profile=profile, batch_size=10)
+    says = message_of(NotCovered, profile=profile, training=Training())
     assert says.startswith("the profile (it was made for zoo:har) does not cover first conv2d3x3")
     assert "last flatten+linear" in says
     paper = replace(known(), method="paper")

@@ -23,6 +23,7 @@ from safetensors.torch import load_file, save_file, save_model
 from torch import Tensor, nn
 
 from ampere.core.choices import choices
+from ampere.core.training import Training
 from ampere.errors import DataError
 from ampere.pytorch.graph.trace import synthetic_inputs
 from ampere.pytorch.pruning.files import code, write_model
@@ -181,7 +182,7 @@ def slims(home: Path) -> dict[str, tuple[Slimmer, Slim]]:
     for name, text in MODELS.items():
         torch.manual_seed(3)
         source = text if text.startswith("zoo") else f"{home}/{text}"
-        slimmer = make_slimmer(source, batch_size=BATCH)
+        slimmer = make_slimmer(source, training=Training(BATCH))
         stir(slimmer.model)
         slim = narrowed(slimmer)
         (home / name).mkdir()
@@ -248,7 +249,9 @@ def test_a_model_that_is_built_again_stays_frozen(
 def test_models_of_all_sorts_come_back(name: str, tmp_path: Path) -> None:
     reference = REFERENCES[name]
     torch.manual_seed(0)
-    slimmer = make_slimmer(reference.build(reference.width), reference.inputs, batch_size=BATCH)
+    slimmer = make_slimmer(
+        reference.build(reference.width), reference.inputs, training=Training(BATCH)
+    )
     slim = narrowed(slimmer)
     write_model(tmp_path, slim, None, "a title", {})
     build = load_code(tmp_path).build
@@ -274,7 +277,7 @@ def small(width: int = 6) -> Any:
 
 @pytest.fixture
 def slim() -> Slim:
-    return make_slimmer(small(), (3,), batch_size=BATCH).slim({"0.out": 4})
+    return make_slimmer(small(), (3,), training=Training(BATCH)).slim({"0.out": 4})
 
 
 def test_an_object_is_built_from_the_original(slim: Slim, tmp_path: Path) -> None:
@@ -326,7 +329,7 @@ def test_a_module_with_two_names_is_replaced_under_both(slim: Slim, tmp_path: Pa
 
 
 def test_the_code_is_short_and_plain() -> None:
-    slimmer = make_slimmer("zoo:cnn5(channels=[8, 16, 16, 16])", batch_size=BATCH)
+    slimmer = make_slimmer("zoo:cnn5(channels=[8, 16, 16, 16])", training=Training(BATCH))
     said = code(
         slimmer.slim({"conv1.out": 6, "conv3.out": 9}),
         "zoo:cnn5(channels=[8, 16, 16, 16])",

@@ -18,6 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from ampere import zoo
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.core.layers import Layer, Role, Size, Structure
+from ampere.core.training import Training
 from ampere.errors import ModelError
 from ampere.pytorch.graph.reader import read_layers
 from ampere.pytorch.graph.trace import synthetic_inputs
@@ -40,7 +41,7 @@ class Written(nn.Module):
 
 
 def read(model: nn.Module, *shape: int, batch: int = 10) -> tuple[Layer, ...]:
-    return read_layers(model, Inputs((InputSpec(shape),)), batch_size=batch)
+    return read_layers(model, Inputs((InputSpec(shape),)), Training(batch))
 
 
 def operations(layers: tuple[Layer, ...]) -> list[str]:
@@ -103,7 +104,7 @@ def test_depth_adds_no_kinds(depth: int) -> None:
 @FAMILIES
 def test_the_batch_is_part_of_the_kind_but_not_of_its_shapes(name: str) -> None:
     model, ten = members(name)[0]
-    eleven = read_layers(model, zoo.family(name).input, batch_size=11)
+    eleven = read_layers(model, zoo.family(name).input, Training(11))
     for one, other in zip(ten, eleven, strict=True):
         assert one.kind != other.kind
         assert one.kind.structure == other.kind.structure
@@ -111,7 +112,7 @@ def test_the_batch_is_part_of_the_kind_but_not_of_its_shapes(name: str) -> None:
 
 def test_the_optimiser_is_part_of_the_kind() -> None:
     model, inputs = zoo.family("cnn5").build(), parse_inputs("3x32x32")
-    sgd, adam = (read_layers(model, inputs, optimizer=name) for name in ("sgd", "adam"))
+    sgd, adam = (read_layers(model, inputs, Training(optimizer=name)) for name in ("sgd", "adam"))
     assert not {layer.kind for layer in sgd} & {layer.kind for layer in adam}
 
 
@@ -324,7 +325,7 @@ def test_shapes_between_layers_start_with_the_batch() -> None:
         lambda m, x: m.h(m.r(m.e(x))[1][0][-1]),  # the last state: layers × batch × hidden
         e=nn.Embedding(20, 4), r=nn.LSTM(4, 6, batch_first=True), h=nn.Linear(6, 3),
     )  # fmt: skip
-    ten, eleven = (read_layers(model, TOKENS, batch_size=n) for n in (10, 11))
+    ten, eleven = (read_layers(model, TOKENS, Training(n)) for n in (10, 11))
     shapes = [
         [layer.kind.structure.input for layer in layers if layer.kind.structure]
         for layers in (ten, eleven)

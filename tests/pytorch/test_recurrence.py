@@ -39,7 +39,7 @@ def test_flops_are_those_of_all_positions(
     def model() -> Reader:
         return Reader(kind(6, 12, layers, bidirectional=both, batch_first=True), last=length == 11)
 
-    found = ampere.read_layers(model(), (length, 6), batch_size=4)
+    found = ampere.read_layers(model(), (length, 6), ampere.Training(4))
     assert sum(layer.features.flops or 0.0 for layer in found) == whole_flops(
         model(), (4, length, 6)
     )

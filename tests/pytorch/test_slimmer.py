@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from ampere import zoo
 from ampere.core.choices import choices
 from ampere.core.inputs import parse_inputs
+from ampere.core.training import Training
 from ampere.errors import ModelError
-from ampere.pytorch.graph.kinds import Setting
 from ampere.pytorch.graph.reader import read_model
 from ampere.pytorch.graph.trace import synthetic_inputs
 from ampere.pytorch.pruning.slimmer import Slim, Slimmer
@@ -35,7 +35,7 @@ REBUILT = {"vit", "parallel_attention", "swin", "gpt", "lora"}
 def slimmer_of(reference: Reference, importance: str = "l2") -> Slimmer:
     torch.manual_seed(0)
     model = reference.build(reference.width)
-    return Slimmer(model, parse_inputs(reference.inputs), Setting(BATCH), importance)
+    return Slimmer(model, parse_inputs(reference.inputs), Training(BATCH), importance)
 
 
 def free_widths(slimmer: Slimmer) -> Iterator[tuple[str, int, int]]:
@@ -140,7 +140,7 @@ def test_the_users_own_class_comes_back_with_its_layers_at_the_new_widths(name: 
     slim = slimmer.slim(some_widths(slimmer))
     assert type(slim.model) is type(slimmer.model)
     assert slim.model.state_dict().keys() == slimmer.model.state_dict().keys()
-    again = read_model(slim.model, slimmer.inputs, Setting(BATCH)).layers
+    again = read_model(slim.model, slimmer.inputs, Training(BATCH)).layers
     assert [(a.kind, a.widths) for a in again] == [(b.kind, b.widths) for b in slim.layers]
 
 
@@ -149,7 +149,7 @@ def test_the_weights_are_those_of_the_most_important_channels() -> None:
     with torch.no_grad():
         model[0].weight.copy_(torch.tensor([0.1, 3.0, 0.2, 2.0]).reshape(4, 1, 1, 1))
         model[3].weight.fill_(0.01)
-    slim = Slimmer(model, parse_inputs("1x3x3"), Setting(BATCH)).slim({"0.out": 2}).model
+    slim = Slimmer(model, parse_inputs("1x3x3"), Training(BATCH)).slim({"0.out": 2}).model
     assert torch.equal(slim.get_parameter("0.weight"), model[0].weight[[1, 3]])
     assert torch.equal(slim.get_parameter("0.bias"), model[0].bias[[1, 3]])
     behind = model[3].weight.reshape(2, 4, 9)[:, [1, 3]].reshape(2, 18)
@@ -168,12 +168,12 @@ def test_importance_decides(importance: str) -> None:
         model[3].weight.zero_()
         model[3].weight[:, 4:8] = 0.75
         model[1].weight.copy_(torch.tensor([0.1, 0.2, 0.9]))
-    slimmer = Slimmer(model, parse_inputs("1x2x2"), Setting(BATCH), importance, seed=3)
+    slimmer = Slimmer(model, parse_inputs("1x2x2"), Training(BATCH), importance, seed=3)
     kept = slimmer.kept_indices(slimmer.slim({"0.out": 1}).layers)["0.weight", 0]
     expected = {"l1": 1, "l2": 0, "bn": 2}
     if importance == "random":
         draws = {
-            int(Slimmer(model, parse_inputs("1x2x2"), Setting(BATCH), "random", seed=s)
+            int(Slimmer(model, parse_inputs("1x2x2"), Training(BATCH), "random", seed=s)
                 .kept_indices(slimmer.slim({"0.out": 1}).layers)["0.weight", 0][0])
             for s in range(20)
         }  # fmt: skip
@@ -193,7 +193,9 @@ def test_kept_importance_grows_with_the_width() -> None:
 
 
 def test_channels_that_a_residual_joins_are_the_same_in_every_layer() -> None:
-    slimmer = Slimmer(zoo.family("resnet").build(depth=14), parse_inputs("3x32x32"), Setting(BATCH))
+    slimmer = Slimmer(
+        zoo.family("resnet").build(depth=14), parse_inputs("3x32x32"), Training(BATCH)
+    )
     kept = slimmer.kept_indices(slimmer.slim({"conv.out": 7}).layers)
     stream = kept["conv.weight", 0].tolist()
     assert len(stream) == 7
@@ -213,7 +215,7 @@ def test_a_channel_written_by_its_number_is_not_cut() -> None:
 @pytest.mark.parametrize("family", zoo.names())
 def test_the_zoo_becomes_narrower(family: str) -> None:
     model = zoo.family(family).build()
-    slimmer = Slimmer(model, zoo.family(family).input, Setting(BATCH))
+    slimmer = Slimmer(model, zoo.family(family).input, Training(BATCH))
     slim = slimmer.slim(some_widths(slimmer))
     assert not slim.rebuilt
     assert not slimmer.stuck
@@ -226,4 +228,4 @@ def test_a_model_that_chooses_by_values_is_refused() -> None:
 
 def test_unknown_importance_is_refused() -> None:
     with pytest.raises(ModelError, match="use one of l1, l2, bn, random"):
-        Slimmer(nn.Linear(2, 2), parse_inputs("2"), Setting(BATCH), "magic")
+        Slimmer(nn.Linear(2, 2), parse_inputs("2"), Training(BATCH), "magic")

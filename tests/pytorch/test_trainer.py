@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, Role
+from ampere.core.training import Training
 from ampere.core.variants import isolate
 from ampere.core.workloads import REFERENCE, ModelSpec, Settings, Workload
 from ampere.errors import ModelError
@@ -66,7 +67,7 @@ def chain() -> nn.Sequential:
 
 
 def layers(**settings: Any) -> tuple[Layer, ...]:
-    return read_layers(chain(), parse_inputs("4"), batch_size=7, **settings)
+    return read_layers(chain(), parse_inputs("4"), Training(7, **settings))
 
 
 # --- models by name ------------------------------------------------------------------------------
@@ -74,7 +75,7 @@ def layers(**settings: Any) -> tuple[Layer, ...]:
 
 @pytest.mark.parametrize("loss", ["auto", "mse", "cross_entropy", "bce", "sum"])
 def test_a_model_with_several_inputs_and_outputs_trains(models: Path, loss: str) -> None:
-    spec = ModelSpec(f"{models}:Net", batch_size=5, loss=loss)
+    spec = ModelSpec(f"{models}:Net", training=Training(5, loss=loss))
     trainer = make_trainer(Workload(model=spec), Settings())
     assert len(trainer.args) == 1 and set(trainer.kwargs) == {"ids", "mask"}
     before = weights(trainer)
@@ -83,7 +84,7 @@ def test_a_model_with_several_inputs_and_outputs_trains(models: Path, loss: str)
 
 
 def test_the_users_loss_is_what_a_model_is_trained_with(models: Path) -> None:
-    spec = ModelSpec(f"{models}:Net", batch_size=5, loss=f"{models}:own")
+    spec = ModelSpec(f"{models}:Net", training=Training(5, loss=f"{models}:own"))
     trainer = make_trainer(Workload(model=spec), Settings())
     before = weights(trainer)
     trainer.step()
@@ -94,12 +95,14 @@ def test_the_users_loss_is_what_a_model_is_trained_with(models: Path) -> None:
 
 def test_inputs_of_a_model_are_said_by_the_spec(models: Path) -> None:
     text = "4, ids=3:int64<1, mask=3:bool"
-    trainer = make_trainer(Workload(model=ModelSpec(f"{models}:Net", text, 5)), Settings())
+    trainer = make_trainer(
+        Workload(model=ModelSpec(f"{models}:Net", text, Training(5))), Settings()
+    )
     assert not trainer.kwargs["ids"].any()
 
 
 def test_a_model_without_any_gradient_is_refused(models: Path) -> None:
-    spec = ModelSpec(f"{models}:Frozen", batch_size=5)
+    spec = ModelSpec(f"{models}:Frozen", training=Training(5))
     with pytest.raises(ModelError, match="returns has a gradient: there is no training"):
         make_trainer(Workload(model=spec), Settings())
 
@@ -165,7 +168,7 @@ class Halves(nn.Module):
 
 
 def test_what_no_layer_reads_gets_a_gradient_beside_the_loss() -> None:
-    network = read_layers(Halves(), parse_inputs("4"), batch_size=7)
+    network = read_layers(Halves(), parse_inputs("4"), Training(7))
     splits = network[1].kind
     plan = plan_variants(network)
     isolation = next(each for each in plan.isolations if each.kind == splits)
@@ -199,8 +202,9 @@ def branches(**options: Any) -> Trainer:
     x, y = torch.randn(7, 4, requires_grad=True), torch.randn(7, 4)
     ids = torch.zeros(7, 2, dtype=torch.int64)
     frozen = options.pop("frozen", False)
-    options = {"loss": None, "copies": True, **options}
-    return Trainer(Branches(frozen), ((x, y, ids), {}), "sgd", Settings(), **options)
+    training = Training(loss=options.pop("loss", "auto"))
+    options = {"ends": training.loss != "auto", "copies": True, **options}
+    return Trainer(Branches(frozen), ((x, y, ids), {}), training, Settings(), **options)
 
 
 def test_several_inputs_and_outputs_each_with_a_gradient_of_its_own() -> None:
@@ -234,10 +238,10 @@ def test_only_what_hands_a_gradient_back_runs_backward() -> None:
     assert trainer.args[0].grad is not None
 
 
-@pytest.mark.parametrize("loss", [None, "auto"])
-def test_what_is_wholly_frozen_only_runs_forward(loss: str | None) -> None:
+@pytest.mark.parametrize("ends", [False, True])
+def test_what_is_wholly_frozen_only_runs_forward(ends: bool) -> None:
     model = chain().requires_grad_(False)
-    trainer = Trainer(model, ((torch.randn(7, 4),), {}), "sgd", Settings(), loss=loss)
+    trainer = Trainer(model, ((torch.randn(7, 4),), {}), Training(), Settings(), ends=ends)
     assert not trainer.trains
     for stage in ("step", "forward", "backward", "update"):
         trainer.stage(stage)()
@@ -253,7 +257,7 @@ def tie(parameter: nn.Parameter) -> nn.Parameter:
 def test_tied_weights_of_another_layer_get_a_gradient_and_no_update(optimizer: str) -> None:
     model = chain()
     shared = tie(model.get_parameter("2.weight"))
-    trainer = Trainer(model, ((torch.randn(7, 4),), {}), optimizer, Settings())
+    trainer = Trainer(model, ((torch.randn(7, 4),), {}), Training(optimizer=optimizer), Settings())
     before = weights(trainer)
     trainer.step()
     assert changed(trainer, before) == [True, True, False, True, True, True]
@@ -271,7 +275,7 @@ def test_a_model_that_is_all_tied_weights_has_no_optimiser() -> None:
     model = nn.Linear(4, 3)
     for p in model.parameters():
         tie(p)
-    trainer = Trainer(model, ((torch.randn(7, 4),), {}), "adam", Settings())
+    trainer = Trainer(model, ((torch.randn(7, 4),), {}), Training(optimizer="adam"), Settings())
     trainer.step()
     assert trainer.optimizer is None and model.weight.grad is not None
 
@@ -298,7 +302,7 @@ def test_stages_are_parts_of_the_step(part: slice) -> None:
 
 @pytest.mark.parametrize("part", [slice(0, 3), slice(1, 2)])
 def test_mixed_precision(part: slice) -> None:
-    trainer = make_trainer(Workload(layers()[part]), Settings(amp=True))
+    trainer = make_trainer(Workload(layers(amp=True)[part]), Settings())
     (gradient,) = trainer.gradients
     assert (gradient is None) == (trainer.loss is not None)
     assert gradient is None or gradient.dtype == torch.bfloat16
@@ -321,7 +325,7 @@ def test_stand_ins_for_the_last_layer_have_its_loss() -> None:
     model = nn.Sequential(
         nn.Conv2d(1, 4, 3), nn.Conv2d(4, 4, 3), nn.Conv2d(4, 4, 3), nn.Flatten(), nn.Linear(16, 3)
     )
-    plan = plan_variants(read_layers(model, parse_inputs("1x8x8"), loss="sum"))
+    plan = plan_variants(read_layers(model, parse_inputs("1x8x8"), Training(loss="sum")))
     assert all(each.last for each in plan.isolations if each.kind.role is not Role.LAST)
     last = [each.kind for each in plan.isolations if each.kind.role is Role.LAST]
     assert len(last) > 1

@@ -22,11 +22,11 @@ import ampere
 from ampere.core.choices import choices, resample, resize
 from ampere.core.inputs import Inputs, parse_inputs
 from ampere.core.layers import Layer, Role, Widths
+from ampere.core.training import Training
 from ampere.core.variants import isolate
 from ampere.core.workloads import Settings, Workload
 from ampere.errors import ModelError
 from ampere.pytorch.graph.counter import backward
-from ampere.pytorch.graph.kinds import Setting
 from ampere.pytorch.graph.reader import Reading, read_layers, read_model
 from ampere.pytorch.graph.recorder import tensors_in
 from ampere.pytorch.graph.trace import synthetic_inputs, trace
@@ -45,7 +45,7 @@ BY_VALUES = ("data_branch",)
 
 def read(model: nn.Module, reference: Reference) -> Reading:
     torch.manual_seed(0)  # what a model that looks at values sees
-    return read_model(model, parse_inputs(reference.inputs), Setting(BATCH))
+    return read_model(model, parse_inputs(reference.inputs), Training(BATCH))
 
 
 def whole_flops(model: nn.Module, reference: Reference) -> int:
@@ -156,7 +156,7 @@ def test_a_model_at_random_widths_reads_as_these_widths_and_trains(name: str, se
     model = build(drawn)
     inputs = parse_inputs(reference.inputs)
     spec = Inputs(tuple(inputs))  # a network of layers takes all its inputs by position
-    again = read_model(model, spec, Setting(BATCH)).layers
+    again = read_model(model, spec, Training(BATCH)).layers
     assert [layer.widths for layer in again] == [layer.widths for layer in drawn]
     assert [layer.kind for layer in again] == [layer.kind for layer in drawn]
 
@@ -288,7 +288,7 @@ def test_a_profile_estimates_resized_models_to_the_joule(name: str, tmp_path: Pa
         reference.inputs,
         path=tmp_path / "p.ampere",
         device=FakeDevice(),
-        batch_size=BATCH,
+        training=Training(BATCH),
         strategy=ampere.Strategy(max_points=8),
     )
     drawn = resample(layers_of(name), random.Random(3))
@@ -362,7 +362,7 @@ ODD = {
 @pytest.mark.parametrize("name", ODD)
 def test_what_users_write_adds_up(name: str) -> None:
     model = ODD[name]
-    reading = read_model(model, parse_inputs("8"), Setting(BATCH))
+    reading = read_model(model, parse_inputs("8"), Training(BATCH))
     held = sum(layer.params or 0 for layer in reading.layers)
     assert held == sum(p.numel() for p in model.parameters()) and not reading.unused
     whole = copy.deepcopy(model).to("meta").train()
@@ -378,7 +378,7 @@ def test_normalisation_without_parameters_is_resized() -> None:
     norms = (nn.BatchNorm1d(12, affine=False), nn.LayerNorm(12, elementwise_affine=False))
     for norm in norms:
         model = nn.Sequential(nn.Linear(8, 12), norm, nn.ReLU(), nn.Linear(12, 3))
-        layers = read_layers(model, parse_inputs("8"), batch_size=BATCH)
+        layers = read_layers(model, parse_inputs("8"), Training(BATCH))
         drawn = resize(layers, {"0.out": 7})
         make_trainer(Workload(drawn), Settings()).step()
         assert int(getattr(norm, "num_batches_tracked", torch.tensor(0))) == 0
@@ -446,8 +446,8 @@ def test_widths_that_cannot_be_are_refused(widths: dict[str, int], says: str) ->
 def test_a_model_is_resized_in_one_call() -> None:
     reference = REFERENCES["vit"]
     width = {"blocks.0.mlp.width": 24}
-    model = resize_model(reference.build(32), width, reference.inputs, batch_size=2)
+    model = resize_model(reference.build(32), width, reference.inputs, Training(2))
     args, _ = example(reference, 2)
     assert model(*args).shape == (2, 10)
-    layers = read_whole(model, reference.inputs, batch_size=2).layers
+    layers = read_whole(model, reference.inputs, Training(2)).layers
     assert {size for layer in layers for size in layer.widths.values()} == {24}

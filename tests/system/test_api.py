@@ -14,11 +14,11 @@ import ampere
 import own_losses
 from ampere.acquisition import loop
 from ampere.core.layers import Features, Role
+from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.errors import ModelError
 from ampere.estimators.base import Cost
 from ampere.meters.base import Provenance
-from ampere.profiles.profile import Training
 from fakes import FakeDevice
 from own_losses import average
 
@@ -60,10 +60,10 @@ def losses(device: FakeDevice) -> set[str]:
 def test_the_device_is_told_inputs_and_loss_of_a_model_by_name(
     device: AnyDevice, named: str, input: Any
 ) -> None:
-    ampere.measure(named, input, device=device, batch_size=3, optimizer="adam", loss=average)
+    ampere.measure(named, input, device=device, training=Training(3, "adam", average))
     (spec,) = {work.model for work in device.seen if work.model}
     text = "input=4" if isinstance(input, dict) else "4"
-    assert spec == ModelSpec(named, text, 3, "adam", AVERAGE)
+    assert spec == ModelSpec(named, text, Training(3, "adam", AVERAGE))
 
 
 def test_a_profile_keeps_the_loss_and_answers_for_it(
@@ -72,19 +72,26 @@ def test_a_profile_keeps_the_loss_and_answers_for_it(
     monkeypatch.chdir(tmp_path)
     strategy = ampere.Strategy(max_points=3)
     profile = ampere.profile(
-        net(), (4,), path="p.ampere", device=device, strategy=strategy, loss=average
+        net(),
+        (4,),
+        path="p.ampere",
+        device=device,
+        strategy=strategy,
+        training=Training(loss=average),
     )
     name = AVERAGE
     assert losses(device) == {name}
-    assert profile.training_settings() == Training(10, "sgd", name)
+    assert profile.training == Training(10, "sgd", name)
     assert not profile.estimate(net(), (4,)).uncovered
-    assert not profile.estimate(net(), (4,), loss=average).uncovered
-    lines = profile.estimate(net(), (4,), loss="mse").lines
+    assert not profile.estimate(net(), (4,), training=Training(loss=average)).uncovered
+    lines = profile.estimate(net(), (4,), training=Training(loss="mse")).lines
     (borrowed,) = (line.layer for line in lines if line.borrowed)
     assert borrowed.kind.role is Role.LAST
     ampere.profile(net(), (4,), path="p.ampere", device=device, strategy=strategy)
     assert losses(device) == {name}  # goes on with its own
-    ampere.profile(net(), (4,), path="p.ampere", device=device, strategy=strategy, loss="auto")
+    ampere.profile(
+        net(), (4,), path="p.ampere", device=device, strategy=strategy, training=Training()
+    )
     assert losses(device) == {name, "auto"}
 
 
@@ -92,7 +99,9 @@ def test_members_of_a_family_are_metered_with_the_loss_of_the_profile(
     device: AnyDevice, named: str
 ) -> None:
     strategy = ampere.Strategy(max_measurements=4)  # of six members, so that some are unseen
-    ampere.profile(named, 4, path="p.ampere", device=device, strategy=strategy, loss="mse")
+    ampere.profile(
+        named, 4, path="p.ampere", device=device, strategy=strategy, training=Training(loss="mse")
+    )
     found = ampere.evaluate(named, (4,), path="p.ampere", device=device, models=2)
     assert len(found.results) == 2
     assert losses(device) == {"mse"}
@@ -104,10 +113,10 @@ def test_a_loss_that_cannot_be_is_refused_before_anything_is_metered(
     wrong: list[Any] = ["magic", "absent.py:loss", lambda output: output.sum(), nn.MSELoss(), 3]
     for loss in wrong:
         with pytest.raises(ModelError) as caught:
-            ampere.profile(net(), 4, path="p.ampere", device=device, loss=loss)
+            ampere.profile(net(), 4, path="p.ampere", device=device, training=Training(loss=loss))
         assert "\n" not in str(caught.value)
         with pytest.raises(ModelError):
-            ampere.measure(named, 4, device=device, loss=loss)
+            ampere.measure(named, 4, device=device, training=Training(loss=loss))
     assert not device.seen and not Path("p.ampere").exists()
 
 

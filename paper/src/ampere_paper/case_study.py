@@ -166,20 +166,22 @@ def study(
     budget = parse_budget(budget) if isinstance(budget, str) else budget
     if iterations < 1 or every < 1:
         raise DataError(f"{iterations} iterations in turns of {every}: use 1 or more of both")
-    training = profile.training_settings().but(batch_size, optimizer, None)
+    training = profile.training.but(batch_size=batch_size, optimizer=optimizer)
+    if training.amp:
+        raise DataError("a study trains without mixed precision: use a profile made without it")
     settings = _settings(profile.header.fingerprint)
     with in_force(settings) as (framework, threads, had), _opened(meter, profile) as opened:
         here = _here(settings, framework, threads)
         if not any_device:
             _refuse_to_mix(here, profile.header.fingerprint)
         with seeded(seed):
-            slimmer = make_slimmer(model, input, weights=weights, seed=seed, **vars(training))
+            slimmer = make_slimmer(model, input, training, weights=weights, seed=seed)
         samples = _open_data(data, slimmer, seed)
         cut = [
             prune(
                 slimmer.model, slimmer.inputs, profile=profile, budget=budget, guide=guide,
                 confidence=confidence, strategy=strategy, steps=iterations, seed=seed,
-                **vars(training),
+                training=training,
             )
             for guide in GUIDES
         ]  # fmt: skip
@@ -223,7 +225,7 @@ def study(
 
 
 def _settings(theirs: Fingerprint) -> Settings:
-    """How the profile's device ran; mixed precision and compiling have no part in a study."""
+    """How the profile's device ran; compiling has no part in a study."""
     identity = theirs.identity
     threads = identity.get("threads", "")
     return Settings(

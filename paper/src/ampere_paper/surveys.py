@@ -22,6 +22,7 @@ from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.prober import make_prober
 from ampere.acquisition.strategy import Strategy
 from ampere.core.layers import Json, Layer
+from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.additive import fit_additive, fit_roofline
@@ -33,7 +34,7 @@ from ampere.estimators.paper import fit_paper
 from ampere.evaluation.evaluate import ISOLATED, Evaluation, result_of
 from ampere.meters.base import Provenance
 from ampere.profiles.estimate import estimate
-from ampere.profiles.profile import Profile, Training, describe_device
+from ampere.profiles.profile import Profile, describe_device
 from ampere.records.journal import Header
 from ampere.records.measurement import Measurement
 from ampere_paper.benches import Bench

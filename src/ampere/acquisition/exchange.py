@@ -22,16 +22,17 @@ from ampere.acquisition.loop import make_profiler, resume
 from ampere.acquisition.strategy import Strategy
 from ampere.core import tables
 from ampere.core.fingerprint import Fingerprint
+from ampere.core.training import Training
 from ampere.core.variants import Variant
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, FingerprintError, JournalError
 from ampere.meters.base import Provenance
-from ampere.profiles.profile import Profile, Training
+from ampere.profiles.profile import Profile
 from ampere.records.journal import Header, Journal, read_journal
 from ampere.records.measurement import Measurement
 
 if TYPE_CHECKING:
-    from ampere.pytorch.reader import Input, Loss
+    from ampere.pytorch.reader import Input
 
 
 def ask(
@@ -40,9 +41,7 @@ def ask(
     model: str | None = None,
     input: Input | None = None,
     *,
-    batch_size: int | None = None,
-    optimizer: str | None = None,
-    loss: Loss | None = None,
+    training: Training | None = None,
     strategy: Strategy | None = None,
     max_measurements: int | None = None,
     device: str = "told",
@@ -60,18 +59,18 @@ def ask(
     if not Path(path).exists():
         if model is None:
             raise DataError(f"{path} is not there yet: which model shall it be for?")
-        training = Training().but(batch_size, optimizer, loss)
+        training = training or Training()
         training = replace(training, loss=present_loss(training.loss))
         asks = {
             "input": input_text(input),
-            "training": vars(training),
+            "training": training.to_json(),
             "strategy": vars(strategy or Strategy()),
         }
         header = Header(
             Fingerprint({"device": device}), {"name": "told"}, provenance, model=model, asks=asks
         )
         read_network(model, input, training)  # before there is a file: can it be read at all?
-    elif any(each is not None for each in (model, input, batch_size, optimizer, loss, strategy)):
+    elif any(each is not None for each in (model, input, training, strategy)):
         raise DataError(f"{path} knows its model and how to go on: ask without them")
     else:
         header, _ = read_journal(path)

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, TypeVar
 from ampere import zoo
 from ampere.core.choices import resample
 from ampere.core.layers import Layer
+from ampere.core.training import Loss, Training
 from ampere.core.workloads import ModelSpec, Workload
-from ampere.profiles.profile import Training
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from ampere.pytorch.reader import Input, Loss
+    from ampere.pytorch.reader import Input
 
 GIVE_UP = 1000  # draws without a new member
 T = TypeVar("T", bound=Hashable)
@@ -43,9 +43,9 @@ def read_network(model: nn.Module | str, input: Input | None, training: Training
     from ampere.pytorch.reader import read
 
     training = replace(training, loss=present_loss(training.loss))
-    layers = read(model, input, **vars(training))
+    layers = read(model, input, training)
     if isinstance(model, str):
-        spec = ModelSpec(model, input_text(input), **vars(training))
+        spec = ModelSpec(model, input_text(input), training)
         return Network(model, Workload(model=spec), layers)
     return Network(type(model).__name__, Workload(layers), layers)
 

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from ampere.cli.options import ProfilePath, Training
+from ampere.cli.options import ProfilePath, TrainingOptions
 from ampere.cli.shell import json_text, say
 from ampere.errors import DataError
 
 
 def ask(
     path: ProfilePath,
-    training: Training,
+    training: TrainingOptions,
     model: Annotated[
         str | None,
         typer.Argument(metavar="MODEL", help="The first time: what the profile shall be for."),
@@ -50,6 +50,7 @@ def ask(
     from ampere.acquisition import exchange
     from ampere.acquisition.strategy import Strategy
     from ampere.core.description import describe
+    from ampere.core.training import Training
     from ampere.records.measurement import read_provenance
 
     begun = path.exists()
@@ -60,7 +61,8 @@ def ask(
         path,
         n,
         model,
-        **training.given(),
+        training.input,
+        training=None if training.untouched else training.over(Training()),
         strategy=None if begun else Strategy(method or "additive", limit),
         max_measurements=measurements,
         device=label or "told",

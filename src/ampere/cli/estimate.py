@@ -17,7 +17,7 @@ from ampere.cli.options import (
     Method,
     MixDevices,
     ProfilePath,
-    Training,
+    TrainingOptions,
     above_zero,
 )
 from ampere.cli.shell import json_text, say
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def estimate(
     path: ProfilePath,
-    training: Training,
+    training: TrainingOptions,
     model: Annotated[
         str | None,
         typer.Argument(
@@ -68,7 +68,8 @@ def estimate(
     profile = Profile.load(path, method)
     if job.epochs is not None and layers is not None and training.batch_size is None:
         raise typer.BadParameter("--epochs with --layers needs --batch-size")
-    steps = job.length(training.batch_size or profile.training_settings().batch_size)
+    settings = training.over(profile.training)
+    steps = job.length(settings.batch_size)
     if after_steps is not None and model is not None:
         from ampere import _api
 
@@ -76,16 +77,18 @@ def estimate(
             profile = _api.after_steps(
                 profile,
                 model,
-                **training.given(),
+                training.input,
+                training=settings,
                 steps=after_steps,
                 device=device,
                 any_device=any_device,
             )
     subject = _read_layers(layers) if model is None else model
-    given = training.given() if layers is None else {}
-    answer = profile.estimate(subject, **given, steps=steps or 1, battery_wh=battery_wh)
+    answer = profile.estimate(
+        subject, training.input, training=settings, steps=steps or 1, battery_wh=battery_wh
+    )
     if not answer.lines:
-        known = profile.training_settings()
+        known = profile.training
         made_for = (
             f"it was made for {profile.header.model} with batch size {known.batch_size},"
             f" {known.optimizer} and loss {known.loss}"

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from ampere.cli.options import AsJson, Care, Machine, MixDevices, Model, ProfilePath, Training
+from ampere.cli.options import (
+    AsJson,
+    Care,
+    Machine,
+    MixDevices,
+    Model,
+    ProfilePath,
+    TrainingOptions,
+)
 from ampere.cli.progress import progress
 from ampere.cli.shell import Interrupted, json_text
 
@@ -15,7 +23,7 @@ from ampere.cli.shell import Interrupted, json_text
 def evaluate(
     model: Model,
     path: ProfilePath,
-    training: Training,
+    training: TrainingOptions,
     models: Annotated[int, typer.Option(min=1, metavar="N", help="Unseen models.")] = 30,
     seed: Annotated[int, typer.Option(metavar="N", help="Draws other models.")] = 0,
     machine: Machine = Machine(),
@@ -33,7 +41,8 @@ def evaluate(
         with closing(machine.open()) as device, progress() as watch:
             evaluation = _api.evaluate(
                 model,
-                **training.given(),
+                training.input,
+                training=training.over(_api.training_for(path)),
                 path=path,
                 device=device,
                 models=models,

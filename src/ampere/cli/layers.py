@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ampere.cli.options import AsJson, Model, Training
+from ampere.cli.options import AsJson, Model, TrainingOptions
 from ampere.cli.shell import json_text
 from ampere.core import tables
 from ampere.core.layers import Json, holds_parameters
@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from ampere.pytorch.graph.reader import Reading
 
 
-def layers(model: Model, training: Training, as_json: AsJson = False) -> str:
+def layers(model: Model, training: TrainingOptions, as_json: AsJson = False) -> str:
     """Show the layers of a model.
 
     As ampere reads them, with their parameters and the FLOPs of a training step; layers that are
     the same stand in one line.
     """
+    from ampere.core.training import Training
     from ampere.pytorch.reader import read_whole
 
-    reading = read_whole(model, **training.given())
+    reading = read_whole(model, training.input, training.over(Training()))
     found = reading.layers
     params = sum(layer.count * (layer.params or 0) for layer in found)
     flops = sum(layer.count * (layer.features.flops or 0.0) for layer in found)

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from contextlib import closing
 
-from ampere.cli.options import AsJson, Care, Machine, Model, Training
+from ampere.cli.options import AsJson, Care, Machine, Model, TrainingOptions
 from ampere.cli.shell import json_text
 from ampere.core import tables
 
 
 def measure(
     model: Model,
-    training: Training,
+    training: TrainingOptions,
     machine: Machine = Machine(),
     care: Care = Care(),
     as_json: AsJson = False,
 ) -> str:
     """Meter the training step of a model itself."""
     from ampere import _api
+    from ampere.core.training import Training
     from ampere.profiles.profile import describe_device
 
     with closing(machine.open()) as device:
-        found = _api.measure(model, **training.given(), device=device, effort=care.effort())
+        found = _api.measure(
+            model,
+            training.input,
+            training=training.over(Training()),
+            device=device,
+            effort=care.effort(),
+        )
         name = describe_device(device.fingerprint)
     if as_json:
         return json_text(

@@ -14,6 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from ampere.acquisition.measure import Effort
+    from ampere.core.training import Training
     from ampere.devices.registry import AnyDevice
 
 
@@ -63,8 +64,8 @@ Method = Annotated[
 
 
 @dataclass(frozen=True)
-class Training:
-    """How a model is trained, as far as it was said."""
+class TrainingOptions:
+    """A model's input and how it is trained, as far as it was said."""
 
     input: Annotated[
         str | None,
@@ -93,9 +94,26 @@ class Training:
         ),
     ] = None
 
-    def given(self) -> dict[str, Any]:
-        """Only what was said: the rest is for the called function to choose."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="float32, bfloat16, float16 or float64. Default: the model's, or the profile's.",
+        ),
+    ] = None
+    amp: Annotated[bool, typer.Option("--amp", help="Automatic mixed precision, in bfloat16.")] = (
+        False
+    )
+
+    def over(self, usual: Training) -> Training:
+        """What was said, and the rest as usual."""
+        said = {name: value for name, value in vars(self).items() if name != "input"}
+        return usual.but(**{**said, "amp": self.amp or None})
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nothing was said about training itself."""
+        return self == TrainingOptions(self.input)
 
 
 @dataclass(frozen=True)
@@ -143,7 +161,6 @@ class Machine:
     threads: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Default: the framework's own choice.")
     ] = None
-    amp: Annotated[bool, typer.Option("--amp", help="Automatic mixed precision.")] = False
     compile: Annotated[bool, typer.Option("--compile", help="Compile the models.")] = False
     tf32: Annotated[bool, typer.Option("--tf32", help="TF32 on NVIDIA GPUs.")] = False
     no_onednn: Annotated[bool, typer.Option("--no-onednn", help="Do without oneDNN.")] = False
@@ -155,7 +172,11 @@ class Machine:
         from ampere.meters.registry import parse_meter
 
         settings = Settings(
-            self.accelerator, self.threads, self.amp, self.compile, self.tf32, not self.no_onednn
+            accelerator=self.accelerator,
+            threads=self.threads,
+            compile=self.compile,
+            tf32=self.tf32,
+            onednn=not self.no_onednn,
         )
         meter, meter_settings = parse_meter(self.meter)
         return open_device(self.device, settings, meter, meter_settings)

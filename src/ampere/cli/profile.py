@@ -18,7 +18,7 @@ from ampere.cli.options import (
     MixDevices,
     Model,
     ProfilePath,
-    Training,
+    TrainingOptions,
     above_zero,
 )
 from ampere.cli.progress import progress
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def profile(
     model: Model,
     path: ProfilePath,
-    training: Training,
+    training: TrainingOptions,
     measurements: Annotated[
         int, typer.Option(metavar="N", help="At most so many in all; with method additive.")
     ] = 40,
@@ -92,7 +92,8 @@ def profile(
         with closing(machine.open()) as device, progress() as watch:
             learned = _api.profile(
                 model,
-                **training.given(),
+                training.input,
+                training=training.over(_api.training_for(path)),
                 path=path,
                 device=device,
                 strategy=strategy,

@@ -16,7 +16,7 @@ from ampere.cli.options import (
     MixDevices,
     Model,
     ProfilePath,
-    Training,
+    TrainingOptions,
     above_zero,
 )
 from ampere.cli.shell import json_text, say
@@ -35,7 +35,7 @@ def prune(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder for the model.")
     ],
-    training: Training,
+    training: TrainingOptions,
     weights: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Its weights: safetensors, or a state_dict of torch."),
@@ -98,12 +98,13 @@ def prune(
 
     refuse_to_overwrite(output)
     profile = Profile.load(path)
-    batch_size = training.batch_size or profile.training_settings().batch_size
+    settings = training.over(profile.training)
     with ExitStack() as stack:
         device = stack.enter_context(closing(machine.open())) if verify else None
         found = prune_model(
             model,
-            **training.given(),
+            training.input,
+            training=settings,
             profile=profile,
             budget=budget,
             weights=weights,
@@ -113,7 +114,7 @@ def prune(
             importance=importance,
             least=least,
             round_to=round_to,
-            steps=job.length(batch_size),
+            steps=job.length(settings.batch_size),
             data=data,
             fine_tune_steps=fine_tune,
             learning_rate=learning_rate,

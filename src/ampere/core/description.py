@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ampere.core.layers import Json, Layer, Port, Role, number_at, shape_at, structure_of
+from ampere.core.training import training_of
 
 Source = tuple[int, int]  # the number of a layer, −1 for the network's inputs, and of its output
 Place = list[Json]  # the number of a value, and the way to a part of it
@@ -25,7 +26,6 @@ Place = list[Json]  # the number of a value, and the way to a part of it
 
 def describe(layers: Sequence[Layer]) -> dict[str, Json]:
     """Everything that it takes to train this network, without ampere."""
-    first, last = layers[0].kind, layers[-1].kind
     reads = [_reads(i, layer) for i, layer in enumerate(layers)]
     inputs = _inputs(layers, reads)
     made: dict[Source, Place] = {(-1, number): [k] for k, number in enumerate(inputs)}
@@ -38,9 +38,12 @@ def describe(layers: Sequence[Layer]) -> dict[str, Json]:
                 made[i, n] = _place(output["value"])
     read = {source for each in reads for source in each}
     unread = [_value(made[i, n]) for i, n in made if i < len(layers) - 1 and (i, n) not in read]
+    settings = training_of(layers).to_json()
+    del settings["batch_size"]  # stands in the shapes of the inputs
+    ends = layers[-1].kind.role is Role.LAST
     return {
-        "optimizer": str(first.attributes["optimizer"]),
-        "loss": str(last.attributes.get("loss", "auto")) if last.role is Role.LAST else None,
+        **settings,
+        "loss": settings["loss"] if ends else None,
         "inputs": list(inputs.values()),
         "calls": calls,
         "result": result,

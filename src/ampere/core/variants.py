@@ -31,6 +31,7 @@ from ampere.core.layers import (
     steps_to_meet,
     structure_of,
 )
+from ampere.core.training import DTYPES
 from ampere.errors import ModelError
 
 MOST_LAYERS = 3  # of a variant
@@ -166,7 +167,7 @@ class _Planner:
 
     def _last_behind(self, structure: Structure, grad: bool) -> LayerKind | None:
         """LAST for what comes out first; None where it gets its gradient from outside."""
-        if structure.outputs[0].whole or structure.outputs[0].dtype != "float32":
+        if structure.outputs[0].whole or structure.outputs[0].dtype not in DTYPES:
             return None
         try:
             return self.stand_ins.last_for(self.layers[-1].kind, structure.output, grad)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ampere.core.layers import Json, Layer, LayerKind, Role, Structure, Widths
+from ampere.core.training import Training
 from ampere.errors import DeviceError
 
 ACCELERATORS = ("cpu", "cuda", "mps")
@@ -17,7 +18,6 @@ class Settings:
 
     accelerator: str = "cpu"
     threads: int | None = None
-    amp: bool = False
     compile: bool = False
     tf32: bool = False
     onednn: bool = True
@@ -36,9 +36,16 @@ class ModelSpec:
 
     model: str
     input: str | None = None
-    batch_size: int = 10
-    optimizer: str = "sgd"
-    loss: str = "auto"
+    training: Training = field(default_factory=Training)
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data; `from_json` reads it back."""
+        return {"model": self.model, "input": self.input, "training": self.training.to_json()}
+
+    @classmethod
+    def from_json(cls, row: Json) -> ModelSpec:
+        """Read back what `to_json` wrote."""
+        return cls(row["model"], row["input"], Training(**row["training"]))
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class Workload:
         """Plain data for the worker; `from_json` reads it back."""
         return {
             "stage": self.stage,
-            "model": None if self.model is None else vars(self.model),
+            "model": None if self.model is None else self.model.to_json(),
             "layers": [
                 {
                     "name": layer.name,
@@ -92,7 +99,7 @@ class Workload:
                 )
                 for layer in row["layers"]
             ),
-            None if row["model"] is None else ModelSpec(**row["model"]),
+            None if row["model"] is None else ModelSpec.from_json(row["model"]),
             row["stage"],
         )
 

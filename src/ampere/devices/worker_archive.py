@@ -18,6 +18,7 @@ MODULES = (
     "core/fingerprint.py",
     "core/inputs.py",
     "core/layers.py",
+    "core/training.py",
     "core/workloads.py",
     "devices/worker.py",
     "errors.py",

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from ampere.core import tables
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Layer, Role
+from ampere.core.training import Training, stated_training
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
@@ -34,29 +35,12 @@ from ampere.records.measurement import Measurement
 if TYPE_CHECKING:
     from torch import nn
 
-    from ampere.pytorch.reader import Input, Loss
+    from ampere.pytorch.reader import Input
 
 METHODS = ("additive", "paper")
 PAYOFF_STEPS = 20  # steps of a model that would tell its cost about as well
 OLD_DAYS = 180
 NOISY = 0.25  # relative spread of bursts above which figures are not to be trusted
-
-
-@dataclass(frozen=True)
-class Training:
-    """How models are trained: what decides over a layer's cost besides the layer."""
-
-    batch_size: int = 10
-    optimizer: str = "sgd"
-    loss: Loss = "auto"
-
-    def but(self, batch_size: int | None, optimizer: str | None, loss: Loss | None) -> Training:
-        """The same, but for what is given."""
-        return Training(
-            self.batch_size if batch_size is None else batch_size,
-            self.optimizer if optimizer is None else optimizer,
-            self.loss if loss is None else loss,
-        )
 
 
 @dataclass(frozen=True)
@@ -120,9 +104,7 @@ class Profile:
         model: nn.Module | str | Sequence[Layer] | None = None,
         input: Input | None = None,
         *,
-        batch_size: int | None = None,
-        optimizer: str | None = None,
-        loss: Loss | None = None,
+        training: Training | None = None,
         round_to: int = 1,
     ) -> FamilyTables:
         """Tables of what a model costs at any widths up to its own, for search over millions.
@@ -138,7 +120,7 @@ class Profile:
             if self.header.model is None or ":" not in self.header.model:
                 raise DataError("which model? the profile does not say how to build it again")
             model = self.header.model
-        layers = self._layers(model, input, batch_size, optimizer, loss)
+        layers = self._layers(model, input, training)
         return FamilyTables(layers, self.fit, with_features, round_to)
 
     def estimate_many(self, widths: npt.ArrayLike) -> Array:
@@ -172,20 +154,18 @@ class Profile:
         model: nn.Module | str | Sequence[Layer],
         input: Input | None = None,
         *,
-        batch_size: int | None = None,
-        optimizer: str | None = None,
-        loss: Loss | None = None,
+        training: Training | None = None,
         steps: int = 1,
         battery_wh: float | None = None,
     ) -> Estimate:
         """Joules and seconds of training a model, or plain layers, on this profile's device.
 
-        Batch size, optimiser and loss are the profile's own unless given.
+        It is trained as the profile was unless `training` is given.
         """
         if battery_wh is not None and not battery_wh > 0:
             raise DataError(f"a battery of {battery_wh} Wh holds nothing: use a number above 0")
         return estimate(
-            self._layers(model, input, batch_size, optimizer, loss),
+            self._layers(model, input, training),
             self.fit,
             steps=steps,
             battery_wh=battery_wh,
@@ -197,16 +177,13 @@ class Profile:
         self,
         model: nn.Module | str | Sequence[Layer],
         input: Input | None,
-        batch_size: int | None,
-        optimizer: str | None,
-        loss: Loss | None,
+        training: Training | None,
     ) -> tuple[Layer, ...]:
         if isinstance(model, Sequence) and not isinstance(model, str):
             return tuple(map(self._counted, model))
         from ampere.pytorch.reader import read
 
-        training = self.training_settings().but(batch_size, optimizer, loss)
-        return read(model, input, **vars(training))
+        return read(model, input, training or self.training)
 
     def _counted(self, layer: Layer) -> Layer:
         """The layer with its features, if the fit needs them and they can be counted."""
@@ -219,17 +196,16 @@ class Profile:
 
         return with_features(layer)
 
-    def training_settings(self) -> Training:
+    @property
+    def training(self) -> Training:
         """How most of the profile was trained; only what ends in a last layer has a loss."""
         ended = [m for m in self.measurements if m.layers[-1].kind.role is Role.LAST]
-        found = [(m.layers[0].kind.attributes, m.layers[-1].kind.attributes)
-                 for m in ended or self.measurements]  # fmt: skip
-        known = [
-            Training(int(first["batch"]), str(first["optimizer"]), str(last.get("loss", "auto")))
-            for first, last in found
-            if "batch" in first and "optimizer" in first
+        stated = [
+            training
+            for m in ended or self.measurements
+            if (training := stated_training(m.layers)) is not None
         ]
-        return max(known, key=known.count, default=Training())
+        return max(stated, key=stated.count, default=Training())
 
     @property
     def profiling_s(self) -> float:

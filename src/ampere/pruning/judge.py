@@ -87,8 +87,8 @@ class Judge:
 
         def train_on_data(model: nn.Module) -> None:
             tune(
-                model, samples.train, fine_tune_steps, batch_size=slimmer.setting.batch,
-                optimizer=slimmer.setting.optimizer, learning_rate=learning_rate, seed=seed,
+                model, samples.train, fine_tune_steps, batch_size=slimmer.training.batch_size,
+                optimizer=slimmer.training.optimizer, learning_rate=learning_rate, seed=seed,
             )  # fmt: skip
 
         own = train_on_data if fine_tune_steps else None

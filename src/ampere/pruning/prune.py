@@ -39,10 +39,11 @@ from ampere.pruning.verify import Candidates, Verifier
 if TYPE_CHECKING:
     from torch import nn
 
+    from ampere.core.training import Training
     from ampere.datasets import Dataset
     from ampere.pruning.judge import FineTune, Score
     from ampere.pytorch.pruning.slimmer import Slim, Slimmer
-    from ampere.pytorch.reader import Input, Loss
+    from ampere.pytorch.reader import Input
 
 GUIDES = ("energy", "flops")
 VERIFYING = Effort(min_rounds=20, max_rounds=40, target=0.01)
@@ -74,9 +75,7 @@ def prune(
     device: Device | None = None,
     any_device: bool = False,
     effort: Effort | None = None,
-    batch_size: int | None = None,
-    optimizer: str | None = None,
-    loss: Loss | None = None,
+    training: Training | None = None,
     watch: Callable[[str], None] = unwatched,
 ) -> Pruning:
     """Cut a model's channels until its training fits a budget.
@@ -106,9 +105,7 @@ def prune(
         device: Where to meter; this machine unless given.
         any_device: Meter on another device than the profile's all the same.
         effort: How carefully to meter.
-        batch_size: As the model is trained; the profile's own unless given, like the next two.
-        optimizer: See `batch_size`.
-        loss: See `batch_size`.
+        training: How the model is trained; as the profile was unless given.
         watch: Told what is being done.
 
     Raises:
@@ -122,10 +119,10 @@ def prune(
     _check(confidence, strategy, guide, least, round_to)
     if verify and device is not None and not any_device:  # not after an hour of fine-tuning
         refuse_to_mix(device.fingerprint, profile.header.fingerprint)
-    training = profile.training_settings().but(batch_size, optimizer, loss)
+    training = training or profile.training
     training = replace(training, loss=present_loss(training.loss))
     slimmer = make_slimmer(
-        model, input, weights=weights, importance=importance, seed=seed, **vars(training)
+        model, input, training, weights=weights, importance=importance, seed=seed
     )
     if all(choice.fixed for choice in choices(slimmer.layers)):
         raise ModelError("nothing can be cut: every width is tied to the inputs or the outputs")
@@ -277,7 +274,7 @@ def _warnings(slimmer: Slimmer, slim: Slim, after: Estimate, own_weights: bool) 
     if slim.rebuilt:
         texts.append(
             "sizes stand in the model's own code, so it was built again from its layers; it may"
-            f" take batches of {slimmer.setting.batch} only"
+            f" take batches of {slimmer.training.batch_size} only"
         )
     if slimmer.reading.unused:
         names = ", ".join(slimmer.reading.unused)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -20,18 +21,18 @@ from torch import nn
 from ampere.core.choices import resize as resized
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.core.layers import Layer, structure_of
+from ampere.core.training import Training
 from ampere.core.variants import Plan, plan
 from ampere.core.workloads import ModelSpec
 from ampere.errors import ModelError
 from ampere.pytorch.graph import standins
-from ampere.pytorch.graph.kinds import Setting
 from ampere.pytorch.graph.reader import Reading, read_layers, read_model
 from ampere.pytorch.pruning.slimmer import Slimmer
 from ampere.pytorch.pruning.weights import load_weights
 from ampere.pytorch.runtime.builder import build
 from ampere.pytorch.runtime.loader import in_words, load_model
 from ampere.pytorch.runtime.losses import find_loss, loss_name
-from ampere.pytorch.runtime.trainer import OPTIMIZERS
+from ampere.pytorch.runtime.trainer import OPTIMIZERS, dtype_of
 
 __all__ = [
     "as_inputs",
@@ -55,20 +56,15 @@ Input: TypeAlias = (
     | Mapping[str, Part]
     | tuple[Part | Sequence[Part], Mapping[str, Part]]
 )
-Loss: TypeAlias = str | Callable[[Any], Any]
 
 
 def read(
     model: nn.Module | str,
     input: Input | None = None,
-    *,
-    batch_size: int = 10,
-    optimizer: str = "sgd",
-    loss: Loss = "auto",
+    training: Training = Training(),
 ) -> tuple[Layer, ...]:
     """The layers of a model, given as a module or by name (`zoo:lenet5`, `file.py:factory`)."""
-    reading = read_whole(model, input, batch_size=batch_size, optimizer=optimizer, loss=loss)
-    return reading.layers
+    return read_whole(model, input, training).layers
 
 
 def layers_of(spec: ModelSpec) -> tuple[Layer, ...]:
@@ -77,13 +73,7 @@ def layers_of(spec: ModelSpec) -> tuple[Layer, ...]:
 
 
 def _read_spec(spec: ModelSpec) -> tuple[Layer, ...]:
-    return read(
-        spec.model,
-        spec.input,
-        batch_size=spec.batch_size,
-        optimizer=spec.optimizer,
-        loss=spec.loss,
-    )
+    return read(spec.model, spec.input, spec.training)
 
 
 _zoo_layers = lru_cache(maxsize=2048)(_read_spec)
@@ -92,43 +82,37 @@ _zoo_layers = lru_cache(maxsize=2048)(_read_spec)
 def read_whole(
     model: nn.Module | str,
     input: Input | None = None,
-    *,
-    batch_size: int = 10,
-    optimizer: str = "sgd",
-    loss: Loss = "auto",
+    training: Training = Training(),
 ) -> Reading:
     """The layers of a model, and which of its parameters belong to none of them."""
-    return read_model(*_prepare(model, input, batch_size, optimizer, loss))
+    return read_model(*_prepare(model, input, training))
 
 
 def make_slimmer(
     model: nn.Module | str,
     input: Input | None = None,
+    training: Training = Training(),
     *,
     weights: str | os.PathLike[str] | None = None,
-    batch_size: int = 10,
-    optimizer: str = "sgd",
-    loss: Loss = "auto",
     importance: str = "l2",
     seed: int = 0,
 ) -> Slimmer:
     """A model, with weights of a file if one is given, ready to be made narrower."""
-    built, inputs, setting = _prepare(model, input, batch_size, optimizer, loss)
+    built, inputs, training = _prepare(model, input, training)
     if weights is not None:
         built = built if isinstance(model, str) else copy.deepcopy(built)
         load_weights(built, weights)
-    return Slimmer(built, inputs, setting, importance, seed)
+    return Slimmer(built, inputs, training, importance, seed)
 
 
 def _prepare(
-    model: nn.Module | str, input: Input | None, batch_size: int, optimizer: str, loss: Loss
-) -> tuple[nn.Module, Inputs, Setting]:
+    model: nn.Module | str, input: Input | None, training: Training
+) -> tuple[nn.Module, Inputs, Training]:
     """The model itself, what it is fed and how it is trained, all of it checked."""
-    if batch_size < 1:
-        raise ModelError(f"a batch of {batch_size} cannot be trained: use 1 or more")
-    if optimizer not in OPTIMIZERS:
-        raise ModelError(f"unknown optimizer {optimizer!r}: use one of {', '.join(OPTIMIZERS)}")
-    setting = Setting(batch_size, optimizer, loss_name(loss))
+    if training.optimizer not in OPTIMIZERS:
+        known = ", ".join(OPTIMIZERS)
+        raise ModelError(f"unknown optimizer {training.optimizer!r}: use one of {known}")
+    training = replace(training, loss=loss_name(training.loss))
     inputs = None if input is None else as_inputs(input)
     if isinstance(model, str):
         model, inputs = load_model(model, inputs)
@@ -140,22 +124,23 @@ def _prepare(
         raise ModelError(f"{type(model).__name__} is frozen: there is nothing to train")
     if inputs is None:
         raise ModelError("the model's input is not known: pass its shape, such as (3, 32, 32)")
-    return model, inputs, setting
+    if training.dtype not in (None, dtype_of(model)):
+        model = copy.deepcopy(model).to(getattr(torch, str(training.dtype)))
+    return model, inputs, training
 
 
 def resize(
     model: nn.Module | str,
     widths: Mapping[str, int],
     input: Input | None = None,
-    *,
-    batch_size: int = 10,
+    training: Training = Training(),
 ) -> nn.Module:
     """The model rebuilt from its layers with some widths changed, named like `conv1.out`.
 
     Widths that are tied follow. The weights are new, inputs go by position, and where the model
     itself writes the batch into a shape, it takes batches of this size only.
     """
-    return build(resized(read(model, input, batch_size=batch_size), widths))
+    return build(resized(read(model, input, training), widths))
 
 
 def as_inputs(input: Input) -> Inputs:
@@ -261,7 +246,7 @@ def check_layers(batch_size: int = 10) -> tuple[tuple[Layer, Layer], Layer, Laye
         nn.Linear(16, 10),
     )
     inputs = Inputs((InputSpec((3, 32, 32)),))
-    first, stacked, other, last = read_layers(model, inputs, batch_size=batch_size)
+    first, stacked, other, last = read_layers(model, inputs, Training(batch_size))
     return (first, last), stacked, other
 
 
@@ -270,5 +255,5 @@ def linear_layer(channels: int, side: int, batch_size: int = 10) -> Layer:
     model = nn.Sequential(
         nn.Conv2d(1, channels, 1), nn.Flatten(), nn.Linear(channels * side**2, 10)
     )
-    *_, last = read_layers(model, Inputs((InputSpec((1, side, side)),)), batch_size=batch_size)
+    *_, last = read_layers(model, Inputs((InputSpec((1, side, side)),)), Training(batch_size))
     return last

@@ -24,6 +24,7 @@ from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Json
 from ampere.errors import DataError, JournalError
 from ampere.meters.base import Provenance
+from ampere.records.history import present_header, present_row, used_amp
 from ampere.records.measurement import (
     FORMAT,
     Measurement,
@@ -118,7 +119,8 @@ class Header:
 
 
 # History of the format:
-#   1  the first. A header, then one measurement a line; see docs/journal.md.
+#   1  the first. A header, then one measurement a line; see docs/journal.md. What older
+#      versions of ampere said otherwise in it: records/history.py.
 def read_journal(path: str | os.PathLike[str]) -> tuple[Header, list[Measurement]]:
     """Read a journal, also while another process appends to it, or one that gzip has packed.
 
@@ -246,10 +248,12 @@ def _parse(path: Path, data: bytes) -> tuple[Header, list[Measurement], int]:
     try:
         if not lines:
             raise DataError("not a journal of ampere, or cut off in its first line")
-        header = Header.from_json(parse_json(lines[0]))
+        first = parse_json(lines[0])
+        header = Header.from_json(present_header(first))
     except DataError as error:
         raise JournalError(f"{path} line 1: {error}; nothing was read") from None
     measurements: list[Measurement] = []
+    amp = used_amp(first)
     end = len(lines[0]) + 1
     for number, line in enumerate(lines[1:], 2):
         try:
@@ -259,7 +263,7 @@ def _parse(path: Path, data: bytes) -> tuple[Header, list[Measurement], int]:
                 break
             raise _damaged(path, number, error) from None
         try:
-            measurements.append(Measurement.from_json(row))
+            measurements.append(Measurement.from_json(present_row(row) if amp else row))
         except DataError as error:
             raise _damaged(path, number, error) from None
         end += len(line) + 1

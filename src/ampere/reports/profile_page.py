@@ -109,7 +109,7 @@ def _highlights(
 
 
 def _facts(profile: Profile) -> list[tuple[str, str]]:
-    header, training = profile.header, profile.training_settings()
+    header, training = profile.header, profile.training
     settings = header.meter.get("settings")
     sorts = [sort_of(row) for row in profile.measurements]
     counts = [(sorts.count(number), sort) for number, sort in enumerate(SORTS)]

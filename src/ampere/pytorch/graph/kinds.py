@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from torch import nn
 
 from ampere.core.layers import Call, Json, LayerKind, Role, Size, Structure
+from ampere.core.training import Training
 
 _FUNCTIONS = (
     "linear",
@@ -22,28 +22,10 @@ LONGEST = 120  # letters of a name, before only what has weights is written out
 WEIGHTED = (nn.modules.conv._ConvNd, nn.Linear, nn.Embedding, nn.RNNBase, nn.MultiheadAttention)
 
 
-@dataclass(frozen=True)
-class Setting:
-    """What all layers of a model are trained with: part of each kind."""
-
-    batch: int
-    optimizer: str = "sgd"
-    loss: str = "auto"
-
-    @classmethod
-    def of(cls, kind: LayerKind) -> Setting:
-        """The setting that a kind was read in; the loss stands in LAST only."""
-        given = kind.attributes
-        return cls(int(given["batch"]), str(given["optimizer"]), str(given.get("loss", "auto")))
-
-
-def describe(structure: Structure, role: Role, setting: Setting) -> LayerKind:
+def describe(structure: Structure, role: Role, training: Training) -> LayerKind:
     """Name a structure and list its attributes."""
     words, heavy = [], []
-    attributes: dict[str, Json] = {"batch": setting.batch, "optimizer": setting.optimizer}
-    loss = setting.loss if role is Role.LAST and setting.loss != "auto" else ""
-    if loss:
-        attributes["loss"] = loss
+    attributes = training.attributes(role)
     for call in structure.calls:
         word = _word(call.op)
         if call.op in ("parameter", "buffer"):
@@ -69,7 +51,9 @@ def describe(structure: Structure, role: Role, setting: Setting) -> LayerKind:
     label = "+".join(_collapse(words))
     if len(label) > LONGEST:
         label = f"{operation}+{len(words) - len(heavy)} more"
-    trained = " ".join(filter(None, (f"b{setting.batch} float32 {setting.optimizer}", loss)))
+    trained = f"b{training.batch_size} {training.precision} {training.optimizer}"
+    if "loss" in attributes:
+        trained += f" {attributes['loss']}"
     name = f"{role.value} {label} @{where} {trained}{frozen} #{structure.digest}"
     return LayerKind(name, role, operation, attributes, structure)
 

@@ -16,14 +16,15 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import nn
 
 from ampere.core.inputs import Inputs
 from ampere.core.layers import Layer, Role, Size
+from ampere.core.training import PLAIN, Training
 from ampere.errors import ModelError
 from ampere.pytorch.graph.channels import Channels
 from ampere.pytorch.graph.counter import runs_resized, with_features
-from ampere.pytorch.graph.kinds import Setting
 from ampere.pytorch.graph.recorder import TracedCall, Value
 from ampere.pytorch.graph.segments import (
     NORMALISATION,
@@ -37,6 +38,7 @@ from ampere.pytorch.graph.segments import (
 from ampere.pytorch.graph.sizes import Sizes, follow
 from ampere.pytorch.graph.trace import Trace, trace
 from ampere.pytorch.graph.writer import Borders, Writer
+from ampere.pytorch.runtime.trainer import dtype_of
 
 
 @dataclass(frozen=True)
@@ -59,21 +61,16 @@ class Reading:
 
 
 def read_layers(
-    model: nn.Module,
-    inputs: Inputs,
-    *,
-    batch_size: int = 10,
-    optimizer: str = "sgd",
-    loss: str = "auto",
+    model: nn.Module, inputs: Inputs, training: Training = Training()
 ) -> tuple[Layer, ...]:
     """The layers of a model: FIRST, HIDDEN..., LAST, with kinds, widths and features."""
-    setting = Setting(batch_size, optimizer, loss)
-    return read_model(model, inputs, setting).layers
+    return read_model(model, inputs, training).layers
 
 
-def read_model(model: nn.Module, inputs: Inputs, setting: Setting) -> Reading:
+def read_model(model: nn.Module, inputs: Inputs, training: Training) -> Reading:
     """The layers of a model, and what belongs to none of them."""
-    traced = trace(model, inputs, setting.batch)
+    training = replace(training, dtype=training.dtype or dtype_of(model))
+    traced = trace(model, inputs, training.batch_size, getattr(torch, training.dtype or PLAIN))
     tainted = tainted_calls(traced)
     groups = _with_constants(_group(cut(traced), tainted), traced)
     if not groups:
@@ -81,7 +78,7 @@ def read_model(model: nn.Module, inputs: Inputs, setting: Setting) -> Reading:
     calls = sorted((call for group in groups for call in group), key=lambda call: call.index)
     needed = replace(traced, calls=tuple({call.index: call for call in calls}.values()))
     sizes = follow(needed)
-    writer = Writer(needed, sizes, inputs, setting)
+    writer = Writer(needed, sizes, inputs, training)
     borders = _borders(groups, traced)
     writer.settle(groups, borders)
     names = _distinct([_name_of(group, tainted) for group in groups])

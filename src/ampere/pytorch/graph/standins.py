@@ -28,8 +28,9 @@ from ampere.core.layers import (
     shape_at,
     structure_of,
 )
+from ampere.core.training import DTYPES, training_of_kind
 from ampere.errors import ModelError
-from ampere.pytorch.graph.kinds import Setting, describe
+from ampere.pytorch.graph.kinds import describe
 from ampere.pytorch.runtime.builder import build_layer, example_inputs, fill_each
 
 CLASSES = 10
@@ -150,7 +151,18 @@ def _fitted(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
 
 
 def _same_settings(structure: Structure, kind: LayerKind) -> LayerKind:
-    return describe(structure, kind.role, Setting.of(kind))
+    training = training_of_kind(kind.attributes)
+    if training.dtype is not None:
+        structure = replace(
+            structure,
+            inputs=tuple(_cast(port, training.dtype) for port in structure.inputs),
+            outputs=tuple(_cast(port, training.dtype) for port in structure.outputs),
+        )
+    return describe(structure, kind.role, training)
+
+
+def _cast(port: Port, dtype: str) -> Port:
+    return replace(port, dtype=dtype) if port.dtype in DTYPES else port
 
 
 def _fixed(size: int | Size) -> int:

@@ -50,27 +50,31 @@ class Trace:
         return tuple(values_in(self.result))
 
 
-def synthetic_input(spec: InputSpec, batch: int, device: str = "cpu") -> torch.Tensor:
+def synthetic_input(
+    spec: InputSpec, batch: int, device: str = "cpu", dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
     """A batch of random data of this shape; token ids stay below the vocabulary's size."""
     shape = (batch, *spec.shape)
     if spec.dtype == "int64":
         return torch.randint(spec.below or 2, shape, device=device)
     if spec.dtype == "bool":
         return torch.rand(shape, device=device) < 0.5
-    return torch.randn(shape, device=device)
+    return torch.randn(shape, device=device, dtype=dtype)
 
 
 def synthetic_inputs(
-    inputs: Inputs, batch: int, device: str = "cpu"
+    inputs: Inputs, batch: int, device: str = "cpu", dtype: torch.dtype = torch.float32
 ) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
     """A batch of random data for each input: those by position, and those by keyword."""
     return (
-        tuple(synthetic_input(spec, batch, device) for spec in inputs.positional),
-        {name: synthetic_input(spec, batch, device) for name, spec in inputs.named},
+        tuple(synthetic_input(spec, batch, device, dtype) for spec in inputs.positional),
+        {name: synthetic_input(spec, batch, device, dtype) for name, spec in inputs.named},
     )
 
 
-def trace(model: nn.Module, inputs: Inputs, batch: int) -> Trace:
+def trace(
+    model: nn.Module, inputs: Inputs, batch: int, dtype: torch.dtype = torch.float32
+) -> Trace:
     """Record one forward pass of `model`, on the meta device or, where that fails, for real."""
     # Also what a forward pass keeps for the next one, such as a table of positions on meta.
     attributes = {module: _copied(module.__dict__) for module in model.modules()}
@@ -78,13 +82,13 @@ def trace(model: nn.Module, inputs: Inputs, batch: int) -> Trace:
     try:
         with _ONE_AT_A_TIME:
             try:
-                return _trace_on(model, inputs, batch, "meta")
+                return _trace_on(model, inputs, batch, "meta", dtype)
             except _Failed:  # a model may look at values, which meta tensors do not have
                 _restore(attributes)
                 real = _copy(model)
                 if real is None:
                     raise
-                return _trace_on(real.train(), inputs, batch, "cpu")
+                return _trace_on(real.train(), inputs, batch, "cpu", dtype)
     except _Failed as error:
         raise ModelError(
             f"{type(model).__name__} does not run on an input of {batch}x({inputs}): {error}"
@@ -124,7 +128,9 @@ class _Failed(Exception):
     """A forward pass that did not end, with the module and the reason."""
 
 
-def _trace_on(model: nn.Module, inputs: Inputs, batch: int, device: str) -> Trace:
+def _trace_on(
+    model: nn.Module, inputs: Inputs, batch: int, device: str, dtype: torch.dtype
+) -> Trace:
     names = dict(model.named_parameters()) | dict(model.named_buffers())
     tensors: dict[str, torch.Tensor] = {}
     for name, tensor in names.items():
@@ -134,7 +140,7 @@ def _trace_on(model: nn.Module, inputs: Inputs, batch: int, device: str) -> Trac
             mark_shared(tensors[name])
     parameters = {name for name, _ in model.named_parameters()}
     recorder = Recorder({id(tensor): name for name, tensor in tensors.items()}, parameters)
-    args, kwargs = synthetic_inputs(inputs, batch, device)
+    args, kwargs = synthetic_inputs(inputs, batch, device, dtype)
     fed = {Value(0, (i,)): tensor for i, tensor in enumerate((*args, *kwargs.values()))}
     for value, tensor in fed.items():
         recorder.know(tensor, value)

@@ -14,9 +14,10 @@ from torch import nn
 
 from ampere.core.inputs import Inputs
 from ampere.core.layers import Call, Json, Layer, Port, Role, Size, Structure, Widths
+from ampere.core.training import Training
 from ampere.errors import ModelError
 from ampere.pytorch.graph.channels import Channels, Dim, Power, Scaled, free
-from ampere.pytorch.graph.kinds import Setting, describe
+from ampere.pytorch.graph.kinds import describe
 from ampere.pytorch.graph.recorder import TracedCall, Value
 from ampere.pytorch.graph.segments import Segment
 from ampere.pytorch.graph.sizes import Sizes
@@ -39,8 +40,8 @@ class Borders:
 class Writer:
     """Writes a group of calls as a layer: structure with symbolic sizes, kind, widths."""
 
-    def __init__(self, traced: Trace, sizes: Sizes, inputs: Inputs, setting: Setting) -> None:
-        self.traced, self.sizes, self.setting = traced, sizes, setting
+    def __init__(self, traced: Trace, sizes: Sizes, inputs: Inputs, training: Training) -> None:
+        self.traced, self.sizes, self.training = traced, sizes, training
         self.fed = dict(zip(traced.inputs, inputs, strict=True))
         self.tensors = dict(traced.inputs) | {
             Value(call.index, path): tensor
@@ -65,7 +66,7 @@ class Writer:
             result=scope.result(borders.result),
             multiples=naming.multiples,
         )
-        kind = describe(structure, role, self.setting)
+        kind = describe(structure, role, self.training)
         return Layer(name, kind, Widths(naming.widths))
 
     def settle(self, groups: Sequence[Segment], borders: Sequence[Borders]) -> None:

@@ -23,10 +23,10 @@ from torch import nn
 from ampere.core.choices import choices, resize
 from ampere.core.inputs import Inputs
 from ampere.core.layers import Call, Layer, structure_of
+from ampere.core.training import Training
 from ampere.errors import ModelError
 from ampere.pytorch.graph.channels import Channels
 from ampere.pytorch.graph.counter import with_features
-from ampere.pytorch.graph.kinds import Setting
 from ampere.pytorch.graph.reader import Reading, read_model
 from ampere.pytorch.graph.recorder import TracedCall
 from ampere.pytorch.pruning.coupling import Coupling, couple
@@ -83,7 +83,7 @@ class Slimmer:
     Args:
         model: The model with its weights; it is left as it is.
         inputs: What it is fed.
-        setting: How it is trained, as its layers were read.
+        training: How it is trained, as its layers were read.
         importance: `l1` or `l2` norm of all weights that a channel has, `bn` for the scale of its
             batch normalisation (`l2` where it has none), or `random`.
         seed: Of random importance.
@@ -93,7 +93,7 @@ class Slimmer:
         self,
         model: nn.Module,
         inputs: Inputs,
-        setting: Setting,
+        training: Training,
         importance: str = "l2",
         seed: int = 0,
     ) -> None:
@@ -101,9 +101,9 @@ class Slimmer:
             raise ModelError(
                 f"unknown importance {importance!r}: use one of {', '.join(IMPORTANCES)}"
             )
-        self.model, self.inputs, self.setting = model, inputs, setting
+        self.model, self.inputs, self.training = model, inputs, training
         self.importance, self.seed = importance, seed
-        self.reading: Reading = read_model(model, inputs, setting)
+        self.reading: Reading = read_model(model, inputs, training)
         on_meta = all(tensor.is_meta for tensor in self.reading.trace.inputs.values())
         if self.reading.unused and not on_meta:
             raise ModelError(
@@ -277,7 +277,7 @@ class Slimmer:
         _hold(model, tensors)
         parameters = {name: tuple(tensors[name].shape) for name in own}
         try:
-            again = read_model(model, self.inputs, self.setting).layers
+            again = read_model(model, self.inputs, self.training).layers
         except ModelError:
             return None
         if [(a.kind, a.widths) for a in again] != [(b.kind, b.widths) for b in layers]:

@@ -34,6 +34,8 @@ def build_layer(layer: Layer) -> nn.Module:
     for k, call in enumerate(structure.calls, start=1):
         if is_module(call):
             modules[k] = modules[call.again] if call.again else build_module(call, layer.widths)
+            if "dtype" in layer.kind.attributes:
+                modules[k].to(getattr(torch, layer.kind.attributes["dtype"]))
     chain = _as_chain(structure, modules)
     return chain if chain is not None else Piece(structure, modules, layer.widths)
 

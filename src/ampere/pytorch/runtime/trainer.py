@@ -6,6 +6,7 @@ step, and no figure of ampere includes them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 
 from ampere.core.layers import Role, structure_of
+from ampere.core.training import PLAIN, Training, training_of
 from ampere.core.workloads import ModelSpec, Settings, Workload
 from ampere.errors import DeviceError, ModelError
 from ampere.pytorch.runtime.builder import Network, build, is_shared, network_inputs, works_in_place
@@ -59,17 +61,25 @@ def make_optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer | None:
     return OPTIMIZERS[name](parameters) if parameters else None
 
 
+def dtype_of(model: nn.Module) -> str:
+    """The type of most parameters of a model: what its inputs have, too."""
+    sizes: Counter[str] = Counter()
+    for parameter in model.parameters():
+        if parameter.is_floating_point():
+            sizes[str(parameter.dtype).rpartition(".")[2]] += parameter.numel()
+    return max(sizes, key=sizes.__getitem__, default=PLAIN)
+
+
 class Trainer:
     """A network with its data, loss and optimiser, ready to run steps.
 
     Args:
         model: The network.
         inputs: What it is called with; an input that requires a gradient gets one.
-        optimizer: One of `OPTIMIZERS`.
+        training: How it is trained.
         settings: How it runs.
-        loss: A loss by name. Without one, as in a network that ends before the model does, the
-            backward pass starts from random gradients of what comes out; so it does for what no
-            layer of a network reads.
+        ends: Whether it ends as a model does, in a loss. If not, the backward pass starts from
+            random gradients of what comes out; so it does for what no layer of a network reads.
         copies: Whether the network may work in place on what it is given.
     """
 
@@ -77,20 +87,20 @@ class Trainer:
         self,
         model: nn.Module,
         inputs: tuple[Sequence[torch.Tensor], Mapping[str, torch.Tensor]],
-        optimizer: str,
+        training: Training,
         settings: Settings,
         *,
-        loss: str | None = "auto",
+        ends: bool = True,
         copies: bool = False,
     ):
-        self.settings = settings
+        self.training, self.settings = training, settings
         self.model = model.to(settings.accelerator).train()
         args, kwargs = inputs
         self.args = [self._placed(x) for x in args]
         self.kwargs = {name: self._placed(x) for name, x in kwargs.items()}
         self.copies = copies and any(x.requires_grad for x in self.args)
         self.dangles = isinstance(model, Network) and bool(model.dangling)
-        self.optimizer = make_optimizer(optimizer, self.model)
+        self.optimizer = make_optimizer(training.optimizer, self.model)
         entering = [*self.args, *self.kwargs.values()]
         # Whatever collects a gradient that the optimiser does not clear.
         self.leaves = [leaf for leaf in entering if leaf.requires_grad]
@@ -98,13 +108,13 @@ class Trainer:
         with torch.enable_grad(), self._autocast():
             output = self._run()
             result = output[0] if self.dangles else output
-            self.loss = None if loss is None else make_loss(loss, result)
-            ends = self._ends(output)
-        self.trains = any(end.requires_grad for end in ends)
+            self.loss = make_loss(str(training.loss), result) if ends else None
+            outgoing = self._ends(output)
+        self.trains = any(end.requires_grad for end in outgoing)
         # As small as those of a mean, or the weights would run away; a loss needs none.
         self.gradients = [
             None if self.loss is not None and i == 0 else torch.randn_like(end) / end.numel()
-            for i, end in enumerate(ends)
+            for i, end in enumerate(outgoing)
         ]
         if settings.compile:
             self.model = torch.compile(self.model)  # type: ignore[assignment]
@@ -113,7 +123,7 @@ class Trainer:
         return x.detach().to(self.settings.accelerator).requires_grad_(x.requires_grad)
 
     def _autocast(self) -> Any:
-        if not self.settings.amp:
+        if not self.training.amp:
             return nullcontext()
         return torch.autocast(self.settings.accelerator, dtype=torch.bfloat16)
 
@@ -169,14 +179,14 @@ def make_trainer(workload: Workload, settings: Settings) -> Trainer:
     if workload.model is not None:
         return _model_trainer(workload.model, settings)
     if not workload.layers:
-        return Trainer(_reference(), ((torch.randn(8, 8, 16, 16),), {}), "sgd", settings)
+        return Trainer(_reference(), ((torch.randn(8, 8, 16, 16),), {}), Training(), settings)
     entry, end = workload.layers[0], workload.layers[-1]
-    optimizer = str(entry.kind.attributes["optimizer"])
-    loss = end.kind.attributes.get("loss", "auto") if end.kind.role is Role.LAST else None
+    training = training_of(workload.layers)
     in_place = any(works_in_place(call) for call in structure_of(entry.kind).calls)
     network = build(workload.layers)
     args = network_inputs(workload.layers)
-    return Trainer(network, (args, {}), optimizer, settings, loss=loss, copies=in_place)
+    ends = end.kind.role is Role.LAST
+    return Trainer(network, (args, {}), training, settings, ends=ends, copies=in_place)
 
 
 def _model_trainer(spec: ModelSpec, settings: Settings) -> Trainer:
@@ -187,8 +197,12 @@ def _model_trainer(spec: ModelSpec, settings: Settings) -> Trainer:
 
     given = None if spec.input is None else parse_inputs(spec.input)
     model, inputs = load_model(spec.model, given)
-    data = synthetic_inputs(inputs, spec.batch_size)
-    trainer = Trainer(model, data, spec.optimizer, settings, loss=spec.loss)
+    training = spec.training
+    if training.dtype is not None:
+        model = model.to(getattr(torch, training.dtype))
+    dtype = getattr(torch, training.dtype or dtype_of(model))
+    data = synthetic_inputs(inputs, training.batch_size, dtype=dtype)
+    trainer = Trainer(model, data, training, settings)
     if not trainer.trains:
         raise ModelError(f"nothing that {spec.model} returns has a gradient: there is no training")
     return trainer

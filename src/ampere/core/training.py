@@ -1,0 +1,108 @@
+"""Training: the settings that decide over a layer's cost besides the layer and the device.
+
+One class carries them from the command line to the kinds of layers: batch size, optimiser, loss and
+precision are part of a kind's name, so rows of different settings never share a process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Mapping, Union  # three of them for Python 3.8, on old devices
+
+from ampere.core.layers import Json, Layer, Role
+from ampere.errors import ModelError
+
+Loss = Union[str, Callable[[Any], Any]]  # by name, or the user's own function
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+PLAIN = "float32"
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained.
+
+    Args:
+        batch_size: Samples of a step.
+        optimizer: sgd, momentum, adam, adamw or rmsprop.
+        loss: By name (`auto` takes what fits the outputs), or a function of what the model returns.
+        dtype: Of parameters and inputs; None is the model's own.
+        amp: Automatic mixed precision: operations that allow it run in bfloat16.
+    """
+
+    batch_size: int = 10
+    optimizer: str = "sgd"
+    loss: Loss = "auto"
+    dtype: str | None = None
+    amp: bool = False
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ModelError(f"a batch of {self.batch_size} cannot be trained: use 1 or more")
+        if self.dtype is not None and self.dtype not in DTYPES:
+            raise ModelError(f"unknown dtype {self.dtype!r}: use one of {', '.join(DTYPES)}")
+
+    def but(self, **changes: Any) -> Training:
+        """The same, but for what is given: None leaves a setting as it is."""
+        return replace(
+            self, **{name: value for name, value in changes.items() if value is not None}
+        )
+
+    @property
+    def precision(self) -> str:
+        """As it stands in a kind's name: `float32`, `bfloat16`, `float32+amp`."""
+        return (self.dtype or PLAIN) + ("+amp" if self.amp else "")
+
+    def attributes(self, role: Role) -> dict[str, Json]:
+        """What a kind of this role holds fixed; the loss is in LAST only (paper, section 3.2)."""
+        held: dict[str, Json] = {"batch": self.batch_size, "optimizer": self.optimizer}
+        if role is Role.LAST and self.loss != "auto":
+            held["loss"] = self.loss
+        if self.dtype not in (None, PLAIN):
+            held["dtype"] = self.dtype
+        if self.amp:
+            held["amp"] = True
+        return held
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data; settings that are as usual and came with later versions are left out."""
+        row: dict[str, Json] = {"batch_size": self.batch_size, "optimizer": self.optimizer}
+        row["loss"] = self.loss
+        if self.dtype is not None:
+            row["dtype"] = self.dtype
+        if self.amp:
+            row["amp"] = True
+        return row
+
+
+def training_of(layers: Sequence[Layer]) -> Training:
+    """How a network of these layers is trained."""
+    training = stated_training(layers)
+    if training is None:
+        raise ModelError(f"{layers[0].kind.name} does not say how it is trained")
+    return training
+
+
+def stated_training(layers: Sequence[Layer]) -> Training | None:
+    """How a network of these layers is trained; None if they do not say, as others' rows may."""
+    first, last = layers[0].kind, layers[-1].kind
+    if "batch" not in first.attributes or "optimizer" not in first.attributes:
+        return None
+    loss = last.attributes.get("loss", "auto") if last.role is Role.LAST else "auto"
+    return _training(first.attributes, str(loss))
+
+
+def training_of_kind(attributes: Mapping[str, Json]) -> Training:
+    """How layers of a kind that ampere has read are trained."""
+    return _training(attributes, str(attributes.get("loss", "auto")))
+
+
+def _training(attributes: Mapping[str, Json], loss: str) -> Training:
+    return Training(
+        batch_size=int(attributes["batch"]),
+        optimizer=str(attributes["optimizer"]),
+        loss=loss,
+        dtype=attributes.get("dtype"),
+        amp=bool(attributes.get("amp", False)),
+    )

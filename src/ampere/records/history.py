@@ -1,0 +1,53 @@
+"""History: what older journals say otherwise, put as it is said today.
+
+Up to version 0.6 mixed precision was a setting of the device, so it stood in the fingerprint's
+identity and not in the kinds of layers. Now it belongs to the training, and to the kind's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ampere.core.layers import Json
+from ampere.core.training import PLAIN, Training
+
+AMP = "amp"
+
+
+def used_amp(header: Json) -> bool:
+    """Whether the rows below an older header had mixed precision and do not say so."""
+    return _identity(header).get(AMP) == "True"
+
+
+def present_header(header: Json) -> Json:
+    """A journal's first line with training settings no longer in the device's identity."""
+    identity = _identity(header)
+    if AMP not in identity:
+        return header
+    rest = {key: value for key, value in identity.items() if key != AMP}
+    present = {**header, "device": {**header["device"], "identity": rest}}
+    # The reference workload ran with mixed precision then, and does not now: another scale.
+    return {**present, "reference": None} if used_amp(header) else present
+
+
+def present_row(row: Json) -> Json:
+    """A measurement below a header of which `used_amp` holds, with that in its kinds of layers."""
+    if not isinstance(row, Mapping) or not isinstance(row.get("layers"), list):
+        return row
+    return {**row, "layers": [_present_layer(layer) for layer in row["layers"]]}
+
+
+def _present_layer(layer: Json) -> Json:
+    if not isinstance(layer, Mapping) or not isinstance(layer.get("kind"), str):
+        return layer
+    now = f" {Training(amp=True).precision} "
+    attributes = {**(layer.get("attributes") or {}), AMP: True}
+    return {**layer, "kind": layer["kind"].replace(f" {PLAIN} ", now, 1), "attributes": attributes}
+
+
+def _identity(header: Json) -> Mapping[str, Any]:
+    """What a header says of its device; nothing where it is damaged: its reader will say so."""
+    device = header.get("device") if isinstance(header, Mapping) else None
+    identity = device.get("identity") if isinstance(device, Mapping) else None
+    return identity if isinstance(identity, Mapping) else {}
