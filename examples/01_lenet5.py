@@ -15,7 +15,8 @@ from ampere.acquisition.families import members
 from ampere.acquisition.loop import reference_of
 from ampere.acquisition.measure import measure
 from ampere.cli.progress import progress
-from ampere.core.tables import joules, origin, percent, table
+from ampere.core.page import table
+from ampere.core.units import joules, percent
 from ampere.core.workloads import ModelSpec
 from ampere.estimators.flops import fit_flops
 from ampere.profiles.estimate import estimate
@@ -76,7 +77,7 @@ def main() -> None:
     ]
     print()
     print(table(headers, rows, "<>>>>>>"))
-    print(f"\nPer training step of a batch of 10. Joules are {origin(device.provenance.value)}.")
+    print(f"\nPer training step of a batch of 10. Joules are {device.provenance.origin}.")
     print("Data loading and validation are not included.")
     print("\nNext: .venv/bin/ampere estimate 'zoo:lenet5(channels=[3,8])'", end="")
     print(f" --profile {PATH} --steps 2000 --battery-wh 15")

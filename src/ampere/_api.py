@@ -25,7 +25,7 @@ from ampere.acquisition.loop import make_profiler, open_journal, reference_of, r
 from ampere.acquisition.measure import Effort, Watch, take_reference, unwatched
 from ampere.acquisition.measure import measure as measure_workloads
 from ampere.acquisition.strategy import Strategy
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.fingerprint import refuse_to_mix
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Workload
@@ -252,7 +252,7 @@ def align(
         offset_s = pulse_at - trace.find_pulse(PULSE)
     found = align_rows(rows, trace, offset_s)
     if len(found) < len(rows):
-        left = tables.plural(len(rows) - len(found), "row")
+        left = units.plural(len(rows) - len(found), "row")
         warnings.warn(f"{left} left out: failed, or without the times of its bursts", stacklevel=2)
     identity = {**header.fingerprint.identity, "meter": "log"}
     told = replace(

@@ -52,3 +52,10 @@ def test_impossible_pairs_are_refused(after: Reading, complaint: str) -> None:
 def test_two_infinite_readings_are_refused() -> None:
     with pytest.raises(MeterError, match="finite"):
         energy_between(reading(math.inf, 1), reading(math.inf, 2))
+
+
+def test_every_provenance_has_a_sentence() -> None:
+    for provenance in Provenance:
+        measured = provenance.origin.startswith("measured")
+        assert measured == (provenance.metered == "measured")
+        assert measured != ("not measured" in provenance.origin)

@@ -205,7 +205,7 @@ def test_a_budget_below_the_smallest_model_names_what_that_needs(strategy: str) 
     least = {"0.out": 4, "3.out": 5}  # a tenth, rounded up
     smallest = known().estimate(ampere.core.choices.resize(small, least)).energy_j
     says = message_of(DataError, budget="1uJ/step", confidence=0.5, strategy=strategy)
-    assert f"the least possible is {ampere.core.tables.joules(smallest)} a step" in says
+    assert f"the least possible is {ampere.core.units.joules(smallest)} a step" in says
     assert "1.00 µJ are allowed" in says
     assert cut(budget=f"{1.001 * smallest} J/step", confidence=0.5).widths == least
 

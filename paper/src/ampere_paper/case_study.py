@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ampere.acquisition.measure import TRIES, Event, Watch, unwatched
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.fingerprint import Fingerprint, local_fingerprint, refuse_to_mix
 from ampere.core.layers import Layer
 from ampere.core.workloads import Settings
@@ -335,7 +335,7 @@ def _doubts(
     profile: Profile, meter: Meter, full: Curve, burst: int, threads: int, had: int
 ) -> Iterator[str]:
     """Why to read the joules with care, a line each."""
-    theirs = profile.provenance.value, profile.header.meter.get("name", tables.UNKNOWN)
+    theirs = profile.provenance.value, profile.header.meter.get("name", units.UNKNOWN)
     ours = meter.provenance.value, meter.name
     if theirs != ours:
         yield (
@@ -343,12 +343,12 @@ def _doubts(
             f" (meter {ours[1]}): compare shares, not joules"
         )
     if threads != had:
-        yield f"trained with {tables.plural(threads, 'thread')} as the profile was made, not {had}"
+        yield f"trained with {units.plural(threads, 'thread')} as the profile was made, not {had}"
     time_s = full.time_s[-1]
     bursts = math.ceil(full.steps[-1] / burst)
     needed_s = meter.resolution.window_s(full.energy_j[-1] / time_s, PRECISION * math.sqrt(bursts))
     if needed_s > time_s / bursts:
         yield (
-            f"turns of {tables.seconds(time_s / bursts)} are short for the meter {meter.name}:"
-            f" use longer ones (every), of {tables.seconds(needed_s)}"
+            f"turns of {units.seconds(time_s / bursts)} are short for the meter {meter.name}:"
+            f" use longer ones (every), of {units.seconds(needed_s)}"
         )

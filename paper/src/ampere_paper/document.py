@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ampere.core import tables
+from ampere.core.page import Page, printable
 from ampere.reports import html
 from ampere.reports.html import Facts, Part, Picture, Quote, Report, Table, Text
 
@@ -27,7 +27,7 @@ class Chapter:
     claim: str = ""
     found: str = ""
     figures: Sequence[Path] = ()
-    table: tables.Page | None = None
+    table: Page | None = None
     parts: Sequence[Part] = ()
 
     def markdown(self, folder: Path) -> Iterator[str]:
@@ -81,14 +81,14 @@ class Document:
         return Report(self.title, self.lead, tuple(self.highlights), tuple(sections))
 
 
-def markdown_table(page: tables.Page) -> str:
+def markdown_table(page: Page) -> str:
     """A table with its title, in Markdown."""
     sides = page.align or "<" * len(page.headers)
     rule = ["---:" if side == ">" else "---" for side in sides]
     lines = [_line(page.headers), "|" + "|".join(rule) + "|", *map(_line, page.rows)]
-    return f"{tables.printable(page.title)}:\n\n" + "\n".join(lines)
+    return f"{printable(page.title)}:\n\n" + "\n".join(lines)
 
 
 def _line(cells: Iterable[str]) -> str:
-    texts = (tables.printable(cell).replace("|", "\\|") for cell in cells)
+    texts = (printable(cell).replace("|", "\\|") for cell in cells)
     return f"| {' | '.join(texts)} |"

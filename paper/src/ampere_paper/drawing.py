@@ -11,8 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ampere.core import tables
+from ampere.core import units
+from ampere.core.groups import grouped
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.meters.base import Provenance
 from ampere_paper.figures import (
     BLUE,
@@ -96,9 +98,9 @@ def heading(row: Row, joint: str = "\n") -> str:
 
 def origins(rows: Sequence[Row]) -> str:
     """What the joules of these benches are, in a sentence."""
-    groups = tables.grouped(rows, lambda row: row["provenance"])
+    groups = grouped(rows, lambda row: row["provenance"])
     parts = [
-        f"{tables.origin(group[0]['provenance'])}"
+        f"{Provenance(group[0]['provenance']).origin}"
         f" ({', '.join(dict.fromkeys(row['title'] for row in group))})"
         for group in groups
     ]
@@ -122,7 +124,7 @@ def finish(figure: Figure, rows: Sequence[Row], text: str, legend: int = 0) -> F
 
 def joule_scale(values: Sequence[float]) -> tuple[float, str]:
     """A factor and a unit in which joules are handy numbers."""
-    unit, size = tables.prefix_of(max(map(abs, values), default=0.0), "J")
+    unit, size = units.prefix_of(max(map(abs, values), default=0.0), "J")
     return 1 / size, unit
 
 
@@ -149,11 +151,11 @@ def _round_numbers(low: float, high: float) -> list[float]:
     return [step * n for n in range(first, math.floor(high / step) + 1)]
 
 
-def page(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> tables.Page:
+def page(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Page:
     """A table: words to the left, and numbers to the right from the first column of them on."""
     first = next((i for i in range(len(headers)) if rows and _is_number(rows[0][i])), len(headers))
     align = "<" * first + ">" * (len(headers) - first)
-    return tables.Page(title, tuple(headers), [tuple(row) for row in rows], align)
+    return Page(title, tuple(headers), [tuple(row) for row in rows], align)
 
 
 def _is_number(text: str) -> bool:

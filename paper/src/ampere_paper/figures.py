@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ampere.core import tables
+from ampere.core import units
+from ampere.core.page import printable
 from ampere.errors import DataError
 from ampere.pruning.budget import JOULES
 
@@ -117,14 +118,14 @@ def study_figure(study: Study) -> Figure:
 def _draw_energy(axes: Axes, study: Study) -> None:
     """Joules so far, the budget as a line, and at the end of each the share that it took."""
     largest = max(study.limit_j, *(each.energy_j for each in study.contenders))
-    unit, _ = tables.same_unit([largest], "J")
+    unit, _ = units.same_unit([largest], "J")
     scale = JOULES.get(unit, 1.0)
     for curve in study.curves:
         joules = np.array([0.0, *curve.energy_j]) / scale
         axes.plot([0, *curve.steps], joules, **LOOKS.get(curve.name, {}))
     axes.axhline(study.limit_j / scale, color=INK, linestyle=(0, (1, 1.5)), linewidth=1.0)
     axes.annotate(
-        f"budget {study.budget}: {tables.joules(study.limit_j)}",
+        f"budget {study.budget}: {units.joules(study.limit_j)}",
         (0, study.limit_j / scale),
         xytext=(3, 2),
         textcoords="offset points",
@@ -137,7 +138,7 @@ def _draw_energy(axes: Axes, study: Study) -> None:
     ends = [each.energy_j / scale for each in study.contenders]
     for each, height in zip(study.contenders, _apart(ends, 0.1 * largest / scale), strict=True):
         axes.annotate(
-            tables.percent(study.share(each)),
+            units.percent(study.share(each)),
             (study.iterations, height),
             xytext=(3, 0),
             textcoords="offset points",
@@ -151,7 +152,7 @@ def _draw_energy(axes: Axes, study: Study) -> None:
 def _caption(study: Study) -> str:
     return (
         f"{study.model} on {study.data}, batches of {study.batch_size}, {study.optimizer}."
-        f" Joules are {tables.origin(study.provenance.value)};"
+        f" Joules are {study.provenance.origin};"
         f" percentages are of the full model's. {study.device}; {study.when[:10]}."
     )
 
@@ -181,7 +182,7 @@ def new_figure(width_in: float, height_in: float) -> Figure:
 def add_caption(figure: Figure, text: str) -> None:
     """Small print below everything: what the joules are, and whose."""
     letters = round(CAPTION_LETTERS * figure.get_figwidth() / COLUMN_IN)
-    lines = textwrap.fill(tables.printable(text), letters)
+    lines = textwrap.fill(printable(text), letters)
     figure.supxlabel(lines, x=0.01, ha="left", fontsize=CAPTION_SIZE, color=PALE)
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ampere.acquisition.measure import Event, Watch, unwatched
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.errors import AmpereError, DataError, NotCovered
 from ampere_paper import figures
 from ampere_paper.experiments import choose
@@ -62,8 +63,8 @@ class Reproduction:
         }
 
     def __repr__(self) -> str:
-        return tables.Page(
-            f"{tables.plural(len(self.outcomes), 'experiment')} of the {self.plan.name} plan",
+        return Page(
+            f"{units.plural(len(self.outcomes), 'experiment')} of the {self.plan.name} plan",
             facts=[
                 *((each.experiment.name, each.found) for each in self.outcomes),
                 ("written", f"{self.folder / 'index.html'} (and index.md)"),

@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
 from ampere.records.measurement import parse_json, utc_now
@@ -282,7 +283,7 @@ def _machine() -> str:
 
 def _highlights(scores: Sequence[Mapping[str, Json]]) -> list[tuple[str, str]]:
     """Mean errors over all families and devices."""
-    pairs = tables.plural(len(scores), "pair")
+    pairs = units.plural(len(scores), "pair")
     found = []
     for method in ("additive", "paper", "flops", "repeat"):
         errors = [row["mape"][method] for row in scores if method in row["mape"]]
@@ -292,7 +293,7 @@ def _highlights(scores: Sequence[Mapping[str, Json]]) -> list[tuple[str, str]]:
     return found
 
 
-def side_by_side(rows: Sequence[Mapping[str, Json]]) -> tables.Page:
+def side_by_side(rows: Sequence[Mapping[str, Json]]) -> Page:
     """What the paper reports, both methods and every baseline, for each family and device."""
     headers = ("family", "device", "joules", "reported", *(look.label for look in METHODS.values()),
                "inside 90 %")  # fmt: skip
@@ -308,4 +309,4 @@ def side_by_side(rows: Sequence[Mapping[str, Json]]) -> tables.Page:
         )
         for row in sorted(rows, key=lambda row: order.index(row["family"]))
     ]
-    return tables.Page("MAPE in percent", headers, cells, "<<<<" + ">" * (len(headers) - 4))
+    return Page("MAPE in percent", headers, cells, "<<<<" + ">" * (len(headers) - 4))

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
 from ampere.records.measurement import parse_json, read_provenance, utc_now
@@ -214,26 +215,26 @@ class Study:
     def _repr_html_(self) -> str:
         return self._page().html()
 
-    def _page(self) -> tables.Page:
+    def _page(self) -> Page:
         models = self.contenders
-        a_step, steps_j = tables.same_unit(
+        a_step, steps_j = units.same_unit(
             [*(each.estimate_j for each in models), *(each.energy_j_per_step for each in models)],
             "J",
         )
-        job, jobs_j = tables.same_unit([each.energy_j for each in models], "J")
+        job, jobs_j = units.same_unit([each.energy_j for each in models], "J")
         rows = [
             (
                 each.name,
-                tables.number(each.parameters),
-                tables.percent(each.flops / models[0].flops if models[0].flops else None),
+                units.number(each.parameters),
+                units.percent(each.flops / models[0].flops if models[0].flops else None),
                 estimated,
                 metered,
                 total,
-                tables.percent(self.share(each)),
-                tables.percent(self.share_std(each)),
+                units.percent(self.share(each)),
+                units.percent(self.share_std(each)),
                 "inside" if self.inside(each) else "OVER",
                 f"{each.curve.loss[-1]:.3f}",
-                tables.percent(each.test_accuracy),
+                units.percent(each.test_accuracy),
             )
             for each, estimated, metered, total in zip(
                 models, steps_j[: len(models)], steps_j[len(models) :], jobs_j, strict=True
@@ -244,22 +245,22 @@ class Study:
             "model", "parameters", "FLOPs", f"estimate ({a_step})", f"{word} ({a_step})",
             f"job ({job})", "share", "± std", "budget", "loss", "accuracy",
         )  # fmt: skip
-        return tables.Page(self._title(), headers, rows, "<>>>>>>><>>", None, self._facts())
+        return Page(self._title(), headers, rows, "<>>>>>>><>>", None, self._facts())
 
     def _title(self) -> str:
         return (
             f"{self.model} and two cut to {self.budget}, trained on {self.data}:"
-            f" {tables.plural(self.iterations, 'iteration')} each"
+            f" {units.plural(self.iterations, 'iteration')} each"
         )
 
     def _facts(self) -> list[tuple[str, str]]:
-        origin = tables.origin(self.provenance.value)
+        origin = self.provenance.origin
         how = f"{self.optimizer} at a rate of {self.learning_rate:g}"
         facts = [
-            ("budget", f"{self.budget}: {tables.joules(self.limit_j)} for the job"),
+            ("budget", f"{self.budget}: {units.joules(self.limit_j)} for the job"),
             ("energy", f"joules are {origin}; loading and judging are not in them"),
             ("training", f"batches of {self.batch_size}, {how}, seed {self.seed}"),
-            ("search", f"strategy {self.strategy}, confidence {tables.percent(self.confidence)}"),
+            ("search", f"strategy {self.strategy}, confidence {units.percent(self.confidence)}"),
             ("judged by", "loss of the last turn in training, accuracy on test samples"),
             ("device", self.device),
         ]

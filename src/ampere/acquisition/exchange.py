@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ampere.acquisition.families import Network, input_text, present_loss, read_network
 from ampere.acquisition.loop import make_profiler, resume
 from ampere.acquisition.strategy import Strategy
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.training import Training
 from ampere.core.variants import Variant
@@ -136,7 +136,7 @@ def _without_known(
             new.append(row)
         there.add(text)
     if len(new) < len(rows):
-        again = tables.plural(len(rows) - len(new), "row")
+        again = units.plural(len(rows) - len(new), "row")
         warnings.warn(f"{again} left out: in the profile already", stacklevel=3)
     return new
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from ampere.cli.options import AsJson, Model, TrainingOptions
 from ampere.cli.shell import json_text
-from ampere.core import tables
+from ampere.core import units
+from ampere.core.groups import grouped
 from ampere.core.layers import Json, holds_parameters
+from ampere.core.page import table
 
 if TYPE_CHECKING:
     from ampere.core.layers import Layer
@@ -37,12 +39,12 @@ def layers(model: Model, training: TrainingOptions, as_json: AsJson = False) -> 
                 "layers": [_row(each) for each in found],
             }
         )
-    same = tables.grouped(found, lambda layer: (layer.kind.name, layer.widths))
-    page = tables.table(
+    same = grouped(found, lambda layer: (layer.kind.name, layer.widths))
+    page = table(
         ("layer", "role", "operation", "widths", "parameters", "a step", "frozen"),
         [_line(group) for group in same],
         "<<<<>><",
-        ("total", "", "", "", tables.number(params), tables.flops(flops), ""),
+        ("total", "", "", "", units.number(params), units.flops(flops), ""),
     )
     return "\n".join([page, *_notes(reading)])
 
@@ -60,12 +62,12 @@ def _row(layer: Layer) -> dict[str, Json]:
 def _line(same: Sequence[Layer]) -> tuple[str, ...]:
     first, count = same[0], sum(layer.count for layer in same)
     return (
-        tables.times(first.name, count),
+        units.times(first.name, count),
         first.kind.role.value,
         first.kind.operation,
         " ".join(f"{name}={width}" for name, width in first.widths.items()) or "fixed",
-        tables.number(sum(layer.count * (layer.params or 0) for layer in same)),
-        tables.flops(sum(layer.count * (layer.features.flops or 0.0) for layer in same)),
+        units.number(sum(layer.count * (layer.params or 0) for layer in same)),
+        units.flops(sum(layer.count * (layer.features.flops or 0.0) for layer in same)),
         _frozen(first),
     )
 
@@ -76,7 +78,7 @@ def _notes(reading: Reading) -> list[str]:
     fixed = {layer.kind for layer in reading.layers if not layer.widths}
     if fixed:
         notes.append(
-            f"fixed: {tables.plural(len(fixed), 'kind')} that cannot be rebuilt at other widths;"
+            f"fixed: {units.plural(len(fixed), 'kind')} that cannot be rebuilt at other widths;"
             " profiled as they stand"
         )
     if reading.unused:

@@ -6,7 +6,8 @@ from contextlib import closing
 
 from ampere.cli.options import AsJson, Care, Machine, Model, TrainingOptions
 from ampere.cli.shell import json_text
-from ampere.core import tables
+from ampere.core import units
+from ampere.core.page import Page
 
 
 def measure(
@@ -41,16 +42,16 @@ def measure(
                 "device_name": name,
             }
         )
-    page = tables.Page(
-        f"{model}: {tables.joules(found.energy_j_per_step)} and"
-        f" {tables.seconds(found.time_s_per_step)} a training step",
+    page = Page(
+        f"{model}: {units.joules(found.energy_j_per_step)} and"
+        f" {units.seconds(found.time_s_per_step)} a training step",
         facts=[
             (
                 "idle",
-                f"{tables.joules(found.idle_j_per_step or 0.0)} of it the device takes anyway",
+                f"{units.joules(found.idle_j_per_step or 0.0)} of it the device takes anyway",
             ),
-            ("spread", f"{tables.percent(found.spread)} over {found.repeats} bursts"),
-            ("energy", f"joules are {tables.origin(found.provenance.value)}"),
+            ("spread", f"{units.percent(found.spread)} over {found.repeats} bursts"),
+            ("energy", f"joules are {found.provenance.origin}"),
             ("device", name),
             ("not in it", "data loading, validation"),
         ],

@@ -11,8 +11,9 @@ import typer
 
 from ampere.cli.options import AsJson
 from ampere.cli.shell import json_text
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.errors import MeterError, MeterFault
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def meters(
         ("cpu", watts),
         ("more", "docs/meters.md has what each reads, and its settings"),
     ]
-    return tables.Page("Meters of this machine", heads, rows, "<<<><<", None, facts).text()
+    return Page("Meters of this machine", heads, rows, "<<<><<", None, facts).text()
 
 
 def _briefly(text: Json) -> str:
@@ -72,9 +73,9 @@ def _briefly(text: Json) -> str:
 def _row(meter: MeterStatus, look: Mapping[str, Json]) -> tuple[str, ...]:
     return (
         f"{meter.name} (auto)" if meter.default else meter.name,
-        meter.provenance.value if meter.provenance else tables.UNKNOWN,
+        meter.provenance.value if meter.provenance else units.UNKNOWN,
         "yes" if meter.available and "failed" not in look else "no",
-        tables.watts(look["power_w"]) if "power_w" in look else "",
+        units.watts(look["power_w"]) if "power_w" in look else "",
         str(look.get("tells", "")),
         _briefly(look.get("failed") or look.get("doubt") or meter.obstacle or meter.summary),
     )
@@ -140,7 +141,7 @@ def _show(look: dict[str, Json], meter: Meter, first: Reading) -> None:
 def _tells(resolution: Resolution) -> str:
     parts = []
     if resolution.energy_j:
-        parts.append(tables.joules(resolution.energy_j))
+        parts.append(units.joules(resolution.energy_j))
     if resolution.period_s:
-        parts.append(f"every {tables.seconds(resolution.period_s)}")
+        parts.append(f"every {units.seconds(resolution.period_s)}")
     return " ".join(parts) or "any time"

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ampere.cli.shell import say
-from ampere.core import tables
+from ampere.core import units
+from ampere.core.page import printable
 
 if TYPE_CHECKING:
     from ampere.acquisition.measure import Event, Watch
@@ -68,7 +69,7 @@ def _bar() -> Iterator[Watch]:
                 task,
                 total=event.total,
                 completed=event.done,
-                description=escape(tables.printable(event.doing)),
+                description=escape(printable(event.doing)),
                 left=_left(event),
                 refresh=True,
             )
@@ -80,4 +81,4 @@ def _left(event: Event) -> str:
     whole = round(event.seconds_left)
     if whole < 1:
         return ""
-    return f"({f'{whole} s' if whole < 60 else tables.seconds(whole)} left)"
+    return f"({f'{whole} s' if whole < 60 else units.seconds(whole)} left)"

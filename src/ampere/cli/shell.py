@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from ampere.core import tables
 from ampere.core.layers import Json
+from ampere.core.page import printable
 from ampere.errors import AmpereError
 
 _EXTRAS = {  # packages that not everybody needs: how they are called, and what brings them
@@ -66,7 +66,7 @@ class Shell(TyperCommand):
 
 def say(text: str) -> None:
     """Print one line to standard error."""
-    print(tables.printable(" ".join(text.split())), file=sys.stderr, flush=True)
+    print(printable(" ".join(text.split())), file=sys.stderr, flush=True)
 
 
 def json_text(row: Mapping[str, Json]) -> str:

@@ -9,7 +9,7 @@ import typer
 from ampere.cli.options import AsJson, MixDevices, ProfilePath
 from ampere.cli.profile import profile_row
 from ampere.cli.shell import json_text
-from ampere.core import tables
+from ampere.core import units
 
 
 def tell(
@@ -38,4 +38,4 @@ def tell(
     added = len(learned.measurements) - before
     if as_json:
         return json_text({"told": added, **profile_row(learned, path)})
-    return f"{learned!r}\n\n{tables.plural(added, 'row')} added to {path}"
+    return f"{learned!r}\n\n{units.plural(added, 'row')} added to {path}"

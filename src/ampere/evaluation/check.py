@@ -23,8 +23,9 @@ from ampere.acquisition.measure import (
     take_reference,
     unwatched,
 )
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.layers import Json, Layer
+from ampere.core.page import Page, bar
 from ampere.core.workloads import Workload
 from ampere.devices.base import Device
 from ampere.meters.base import Provenance
@@ -84,31 +85,31 @@ class Check:
     def _repr_html_(self) -> str:
         return self._page().html()
 
-    def _page(self) -> tables.Page:
-        unit, energies = tables.same_unit(self.stacked_j, "J")
+    def _page(self) -> Page:
+        unit, energies = units.same_unit(self.stacked_j, "J")
         largest = max(self.stacked_j)
         facts = [
             (
                 "quiet",
                 f"{_yes(self.quiet)}: repeating a measurement changes it by"
-                f" {tables.percent(self.repeat_error)}, bursts spread by"
-                f" {tables.percent(self.burst_spread)}",
+                f" {units.percent(self.repeat_error)}, bursts spread by"
+                f" {units.percent(self.burst_spread)}",
             ),
             (
                 "additive",
-                f"{_yes(self.additive)}: {tables.joules(self.slope_j)} for each layer more,"
-                f" R² {self.r2:.4f}, largest deviation {tables.percent(self.largest_deviation)}"
-                f" from the line, {tables.percent(self.order_deviation)} between orders",
+                f"{_yes(self.additive)}: {units.joules(self.slope_j)} for each layer more,"
+                f" R² {self.r2:.4f}, largest deviation {units.percent(self.largest_deviation)}"
+                f" from the line, {units.percent(self.order_deviation)} between orders",
             ),
-            ("orders", ", ".join(f"{k} {tables.joules(v)}" for k, v in self.orders_j.items())),
-            ("idle", tables.watts(self.idle_w)),
-            ("energy", f"joules are {tables.origin(self.provenance.value)}"),
+            ("orders", ", ".join(f"{k} {units.joules(v)}" for k, v in self.orders_j.items())),
+            ("idle", units.watts(self.idle_w)),
+            ("energy", f"joules are {self.provenance.origin}"),
         ]
-        return tables.Page(
+        return Page(
             "The same layer stacked between a first and a last one, per training step",
             ("layers", f"energy ({unit})", ""),
             [
-                (str(depth), text, tables.bar(value, largest))
+                (str(depth), text, bar(value, largest))
                 for depth, text, value in zip(self.depths, energies, self.stacked_j, strict=True)
             ],
             ">><",

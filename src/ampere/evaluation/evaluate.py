@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from ampere.acquisition.families import Network, members
 from ampere.acquisition.loop import reference_of
 from ampere.acquisition.measure import Effort, Event, Watch, measure, unwatched
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.fingerprint import refuse_to_mix
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.core.workloads import ModelSpec
 from ampere.devices.base import Device
 from ampere.errors import DataError, NotCovered
@@ -134,32 +135,32 @@ class Evaluation:
     def _repr_html_(self) -> str:
         return self._page().html()
 
-    def _page(self) -> tables.Page:
+    def _page(self) -> Page:
         rows = [
             (
                 "repeat (the floor)" if method == "repeat" else method,
                 *_percents(".1f", self.mape(method)),
                 *_percents("+.1f", self.bias(method), *self.bias_by_size(method)),
-                tables.number(len(self._errors(method))),
+                units.number(len(self._errors(method))),
             )
             for method in self.methods
         ]
-        inside = tables.percent(self.coverage_90)
+        inside = units.percent(self.coverage_90)
         facts = [
             ("bias", "above 0 is overestimated; small, middle, large: by thirds of metered joules"),
             ("interval", f"the 90 % interval of {self.methods[0]} holds {inside} of the models"),
             (
                 "cost",
-                f"{tables.plural(self.measurements, 'measurement')} in the profile,"
-                f" {tables.seconds(self.profiling_s)} of measuring;"
-                f" {tables.seconds(self.seconds)} for this evaluation",
+                f"{units.plural(self.measurements, 'measurement')} in the profile,"
+                f" {units.seconds(self.profiling_s)} of measuring;"
+                f" {units.seconds(self.seconds)} for this evaluation",
             ),
             ("device", self.device),
-            ("energy", f"joules are {tables.origin(self.provenance.value)}"),
+            ("energy", f"joules are {self.provenance.origin}"),
             *(("failed", text) for text in self.failed),
         ]
-        return tables.Page(
-            f"Estimates of {tables.plural(len(self.results), 'unseen model')} against metered ones",
+        return Page(
+            f"Estimates of {units.plural(len(self.results), 'unseen model')} against metered ones",
             ("method", "MAPE %", "bias %", "small", "middle", "large", "models"),
             rows,
             "<>>>>>>",

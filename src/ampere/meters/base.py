@@ -11,6 +11,7 @@ from typing import ClassVar
 from ampere.errors import MeterError, MeterFault
 
 AUTO = "auto"  # whatever is best here
+UNKNOWN_ORIGIN = "of unknown origin"  # instead of `Provenance.origin` where there is none
 
 
 class Provenance(str, Enum):
@@ -32,9 +33,25 @@ class Provenance(str, Enum):
         return "measured"
 
     @property
+    def origin(self) -> str:
+        """What such joules are: it completes the sentence "joules are ..."."""
+        return _ORIGINS[self]
+
+    @property
     def immediate(self) -> bool:
         """Whether joules can be read right after a burst, so that they can guide profiling."""
         return self not in (Provenance.BATTERY, Provenance.EXTERNAL)
+
+
+_ORIGINS = {
+    Provenance.COUNTER: "measured by a hardware counter",
+    Provenance.SENSOR: "measured by a power sensor",
+    Provenance.BATTERY: "measured at the battery",
+    Provenance.EXTERNAL: "measured outside ampere",
+    Provenance.MODELLED: "modelled from CPU time, not measured",
+    Provenance.SIMULATED: "simulated, not measured",
+    Provenance.RECORDED: "replayed from a recording, not measured now",
+}
 
 
 @dataclass(frozen=True)

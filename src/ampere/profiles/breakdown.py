@@ -9,7 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ampere.core import tables
+from ampere.core import units
+from ampere.core.groups import grouped
 from ampere.core.layers import Layer, LayerKind, Widths
 from ampere.errors import AmpereError, NotCovered
 from ampere.estimators.base import Line, usable
@@ -70,7 +71,7 @@ def divide(
     """
     name, said = _subject(profile, model, input)
     stages = _stage_shares(profile.measurements)
-    groups = tables.grouped(said.lines, lambda line: (line.layer.kind.name, line.layer.widths))
+    groups = grouped(said.lines, lambda line: (line.layer.kind.name, line.layer.widths))
     portions = tuple(_portion(lines, said.energy_j, stages) for lines in groups)
     return Division(name, said, portions, stages)
 
@@ -99,7 +100,7 @@ def _portion(
 ) -> Portion:
     layer, costs = lines[0].layer, [line.cost for line in lines]
     widths = "".join(f" {name}={width}" for name, width in layer.widths.items())
-    name = tables.times(layer.name, sum(line.layer.count for line in lines)) + widths
+    name = units.times(layer.name, sum(line.layer.count for line in lines)) + widths
     energy_j = math.fsum(cost.energy_j for cost in costs)
     return Portion(
         ITSELF if layer.kind == STEP.kind else name,

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
-from ampere.core import tables
+from ampere.core import units
+from ampere.core.groups import grouped
 from ampere.core.layers import Json, Layer, Widths
+from ampere.core.page import Page
 from ampere.errors import DataError
 from ampere.estimators.base import Fit, Line, Prediction
 from ampere.estimators.encoding import STEP
-from ampere.meters.base import Provenance
+from ampere.meters.base import UNKNOWN_ORIGIN, Provenance
 
 CONFIDENCE = 0.9
 
@@ -96,22 +98,22 @@ class Estimate:
     def _repr_html_(self) -> str:
         return self._page().html()
 
-    def _page(self) -> tables.Page:
+    def _page(self) -> Page:
         """A row for each kind and widths: layers that are the same stand together, as ×3."""
-        groups = tables.grouped([line.layer for line in self.lines], _same)
-        lines = tables.grouped(self.lines, lambda line: _same(line.layer))
+        groups = grouped([line.layer for line in self.lines], _same)
+        lines = grouped(self.lines, lambda line: _same(line.layer))
         energies = [math.fsum(line.cost.energy_j for line in group) for group in lines]
         stds = [math.fsum(line.cost.energy_j_std for line in group) for group in lines]
         times = [math.fsum(line.cost.time_s for line in group) for group in lines]
         shares = [energy / self.energy_j if self.energy_j else math.nan for energy in energies]
         n = len(groups)
-        unit, texts = tables.same_unit([*energies, self.energy_j, *stds, self.energy_j_std], "J")
-        time_unit, time_texts = tables.same_unit([*times, self.time_s], "s")
-        columns = (texts[: n + 1], texts[n + 1 :], map(tables.percent, [*shares, 1.0]), time_texts)
+        unit, texts = units.same_unit([*energies, self.energy_j, *stds, self.energy_j_std], "J")
+        time_unit, time_texts = units.same_unit([*times, self.time_s], "s")
+        columns = (texts[: n + 1], texts[n + 1 :], map(units.percent, [*shares, 1.0]), time_texts)
         numbers = list(zip(*columns, strict=True))
         names = [_described(group) for group in groups]
-        unknown = [_described(group) for group in tables.grouped(self.uncovered, _same)]
-        return tables.Page(
+        unknown = [_described(group) for group in grouped(self.uncovered, _same)]
+        return Page(
             self._title(),
             (
                 "layer",
@@ -134,29 +136,29 @@ class Estimate:
     def _title(self) -> str:
         every = sum(line.layer.kind != STEP.kind for line in self.lines) + len(self.uncovered)
         if not self.lines:
-            return f"unknown: the profile covers none of {tables.plural(every, 'layer')}"
+            return f"unknown: the profile covers none of {units.plural(every, 'layer')}"
         missing = f" without {len(self.uncovered)} of {every} layers" if self.uncovered else ""
-        low_j, high_j = map(tables.joules, self.energy_j_interval)
-        low_s, high_s = map(tables.seconds, self.time_s_interval)
+        low_j, high_j = map(units.joules, self.energy_j_interval)
+        low_s, high_s = map(units.seconds, self.time_s_interval)
         known = math.isfinite(self.time_s)
-        time = f"{tables.seconds(self.time_s)} ({low_s} to {high_s})" if known else "time unknown"
+        time = f"{units.seconds(self.time_s)} ({low_s} to {high_s})" if known else "time unknown"
         return (
-            f"{tables.plural(self.steps, 'training step')}{missing}:"
-            f" {tables.joules(self.energy_j)} (90 % interval {low_j} to {high_j}), {time}"
+            f"{units.plural(self.steps, 'training step')}{missing}:"
+            f" {units.joules(self.energy_j)} (90 % interval {low_j} to {high_j}), {time}"
         )
 
     def _facts(self) -> list[tuple[str, str]]:
-        origin = tables.origin(self.provenance and self.provenance.value)
+        origin = self.provenance.origin if self.provenance else UNKNOWN_ORIGIN
         measured = origin.startswith("measured")  # what was; the estimate itself never is
         energy = f"estimated from joules {origin}" if measured else f"joules are {origin}"
         facts = [
-            ("device", self.device or tables.UNKNOWN),
+            ("device", self.device or units.UNKNOWN),
             ("energy", f"{energy}; method {self.method}"),
             ("not in it", "data loading, validation"),
         ]
         if self.battery_wh is not None:
-            share = f"{tables.percent(self.battery_share)} of {self.battery_wh:g} Wh"
-            facts.append(("battery", f"{share} ({tables.watt_hours(self.energy_j)})"))
+            share = f"{units.percent(self.battery_share)} of {self.battery_wh:g} Wh"
+            facts.append(("battery", f"{share} ({units.watt_hours(self.energy_j)})"))
         return [*facts, *(("warning", text) for text in self.warnings)]
 
 
@@ -169,7 +171,7 @@ def _described(layers: Sequence[Layer]) -> tuple[str, str, str]:
     first = layers[0]
     widths = " ".join(f"{name}={width}" for name, width in first.widths.items())
     count = sum(layer.count for layer in layers)
-    return tables.times(first.name, count), first.kind.operation, widths
+    return units.times(first.name, count), first.kind.operation, widths
 
 
 def estimate(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ampere.core import tables
+from ampere.core.groups import grouped
 from ampere.core.layers import Features, Layer, LayerKind, Widths
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Cost, usable
@@ -177,7 +177,7 @@ def _shares(fit: AdditiveFit, profile: Profile) -> dict[str, list[Spot]]:
         if id(row) in left_out:
             continue
         ratio = row.energy_j_per_step / fit.predict(row.layers).total.energy_j
-        layers = tables.grouped(row.layers, lambda layer: (layer.kind.name, layer.widths))
+        layers = grouped(row.layers, lambda layer: (layer.kind.name, layer.widths))
         once = [replace(same[0], count=1) for same in layers]
         for layer, cost in zip(once, fit.alone(once), strict=True):
             found[layer.kind.name].append(Spot(layer.widths, ratio * cost.energy_j))

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.fingerprint import Fingerprint
+from ampere.core.groups import grouped
 from ampere.core.layers import Layer, Role
+from ampere.core.page import Page
 from ampere.core.training import Training, stated_training
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
@@ -233,11 +235,11 @@ class Profile:
     def _repr_html_(self) -> str:
         return self._page().html()
 
-    def _page(self) -> tables.Page:
+    def _page(self) -> Page:
         good = usable(self.measurements)
         failed = sum(m.failed is not None for m in self.measurements)
         layers = [layer for m in good for layer in m.layers]
-        kinds = tables.grouped(layers, lambda layer: layer.kind.name)
+        kinds = grouped(layers, lambda layer: layer.kind.name)
         rows = [
             (
                 kind[0].kind.role.value,
@@ -247,28 +249,28 @@ class Profile:
                     f"..{max(layer.widths[name] for layer in kind)}"
                     for name in kind[0].widths
                 ),
-                tables.number(len({layer.widths for layer in kind})),
+                units.number(len({layer.widths for layer in kind})),
                 kind[0].kind.name,
             )
             for kind in kinds
         ]
         alone = sum(m.stage != "step" for m in self.measurements)
         facts = [
-            ("energy", f"joules are {tables.origin(self.provenance.value)}"),
+            ("energy", f"joules are {self.provenance.origin}"),
             ("measuring", self._price()),
             ("method", f"paper, kernel {self.kernel}" if self.method == "paper" else self.method),
         ]
         if error := typical_error(good):
-            facts.append(("repeats", f"agree to {tables.percent(error)} within a measurement"))
+            facts.append(("repeats", f"agree to {units.percent(error)} within a measurement"))
         if self.header.model:
             facts.append(("made for", self.header.model))
         if failed:
-            facts.append(("failed", tables.plural(failed, "measurement")))
+            facts.append(("failed", units.plural(failed, "measurement")))
         if alone:
-            facts.append(("baselines", f"{tables.plural(alone, 'measurement')} of single stages"))
-        return tables.Page(
-            f"Profile of {self.device}: {tables.plural(len(good), 'measurement')}"
-            f" of {tables.plural(len(kinds), 'kind')} of layers",
+            facts.append(("baselines", f"{units.plural(alone, 'measurement')} of single stages"))
+        return Page(
+            f"Profile of {self.device}: {units.plural(len(good), 'measurement')}"
+            f" of {units.plural(len(kinds), 'kind')} of layers",
             ("role", "operation", "widths", "points", "kind"),
             rows,
             "<<<><",
@@ -288,11 +290,11 @@ class Profile:
 
     def _price(self) -> str:
         """What measuring took, and how many models it saves running a few steps of."""
-        text = f"took {tables.seconds(self.profiling_s)}"
+        text = f"took {units.seconds(self.profiling_s)}"
         if self.profiling_j:
-            text += f" and {tables.joules(self.profiling_j)}"
+            text += f" and {units.joules(self.profiling_j)}"
         if (models := self.pays_off_after) is not None:
-            text += f"; pays off after {tables.plural(models, 'model')} whose {PAYOFF_STEPS} steps"
+            text += f"; pays off after {units.plural(models, 'model')} whose {PAYOFF_STEPS} steps"
             text += " need not be run"
         return text
 
@@ -304,7 +306,7 @@ class Profile:
         spread = statistics.median(m.spread for m in good) if good else 0.0
         if spread > NOISY:
             texts.append(
-                f"bursts spread by {tables.percent(spread)}: the machine was busy; see"
+                f"bursts spread by {units.percent(spread)}: the machine was busy; see"
                 " `ampere check`, and profile again when it is quiet"
             )
         pace = self.pace
@@ -358,7 +360,7 @@ def _faults(measurements: Sequence[Measurement]) -> list[str]:
     faults = sum(int(m.bursts.get("faults", 0)) for m in measurements)
     if not faults:
         return []
-    times = tables.plural(faults, "reading")
+    times = units.plural(faults, "reading")
     return [f"{times} of the meter could not be true and had to be taken again: look at the meter"]
 
 

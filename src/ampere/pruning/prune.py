@@ -21,7 +21,7 @@ from ampere.acquisition.measure import Effort
 from ampere.core.choices import choices
 from ampere.core.fingerprint import refuse_to_mix
 from ampere.core.layers import Layer
-from ampere.core.tables import plural
+from ampere.core.units import plural
 from ampere.devices.base import Device
 from ampere.devices.registry import device_or_local
 from ampere.errors import DataError, ModelError, NotCovered

@@ -12,9 +12,12 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from ampere.core import tables
+from ampere.core import units
+from ampere.core.groups import grouped
 from ampere.core.layers import Json, Layer
+from ampere.core.page import Page
 from ampere.errors import DataError
+from ampere.meters.base import UNKNOWN_ORIGIN
 from ampere.profiles.estimate import Estimate
 from ampere.pruning.budget import JOULES, SHARE, Budget
 from ampere.records.measurement import Measurement
@@ -133,17 +136,17 @@ class Pruning:
         return self._page().html()
 
     def _title(self) -> str:
-        before, after = map(tables.joules, (self.before.energy_j, self.after.energy_j))
+        before, after = map(units.joules, (self.before.energy_j, self.after.energy_j))
         if self.unchanged:
             return f"{self.name} fits {self.budget} as it is: {before} a training step, estimated"
         by = " by FLOPs" if self.guide == "flops" else ""
         cut = f"{self.name}, cut to {self.budget}{by}"
         return f"{cut}: {after} a training step, not {before}, estimated"
 
-    def _page(self) -> tables.Page:
+    def _page(self) -> Page:
         """A row for each layer; those that were and are the same stand together."""
         pairs = list(zip(self.was, self.slim.layers, strict=True))
-        groups = tables.grouped(
+        groups = grouped(
             range(len(pairs)), lambda i: (pairs[i][0].kind.name, *(p.widths for p in pairs[i]))
         )
         sides = (self.before, self.after)
@@ -152,49 +155,49 @@ class Pruning:
             + [estimate.energy_j]
             for estimate in sides
         ]
-        unit, texts = tables.same_unit([*joules[0], *joules[1]], "J")
+        unit, texts = units.same_unit([*joules[0], *joules[1]], "J")
         numbers = [
-            (before, after, tables.percent(new / old) if old > 0 else tables.UNKNOWN)
+            (before, after, units.percent(new / old) if old > 0 else units.UNKNOWN)
             for before, after, old, new in zip(
                 texts[: len(groups) + 1], texts[len(groups) + 1 :], *joules, strict=True
             )
         ]
         rows = [
-            (tables.times(was.name, len(group)), was.kind.operation, _changes(was, layer), *row)
+            (units.times(was.name, len(group)), was.kind.operation, _changes(was, layer), *row)
             for group, (was, layer), row in zip(
                 groups, (pairs[group[0]] for group in groups), numbers, strict=False
             )
         ]
         headers = ("layer", "operation", "widths", f"before ({unit})", f"after ({unit})", "share")
         total = ("with the step itself", "", "", *numbers[-1])
-        return tables.Page(self._title(), headers, rows, "<<<>>>", total, self._facts())
+        return Page(self._title(), headers, rows, "<<<>>>", total, self._facts())
 
     def _facts(self) -> list[tuple[str, str]]:
-        low, high = map(tables.joules, self.after.energy_j_interval)
-        budget = f"{self.budget}: {tables.joules(self.limit_j)} a step"
+        low, high = map(units.joules, self.after.energy_j_interval)
+        budget = f"{self.budget}: {units.joules(self.limit_j)} a step"
         if self.steps and self.budget.unit in JOULES:
-            budget += f" over {tables.plural(self.steps, 'step')}"
-            budget += f", {tables.number(self.tuned)} of them fine-tuning" if self.tuned else ""
+            budget += f" over {units.plural(self.steps, 'step')}"
+            budget += f", {units.number(self.tuned)} of them fine-tuning" if self.tuned else ""
         provenance = self.before.provenance
         facts = [
             ("budget", budget),
-            ("estimate", f"{tables.joules(self.after.energy_j)} (90 % interval {low} to {high})"),
+            ("estimate", f"{units.joules(self.after.energy_j)} (90 % interval {low} to {high})"),
         ]
         if self.guide == "energy" and self.bound_j <= self.limit_j:
             sure = f"with {100 * self.confidence:g} % confidence"
-            facts.append(("surely", f"under {tables.joules(self.bound_j)} {sure}"))
+            facts.append(("surely", f"under {units.joules(self.bound_j)} {sure}"))
         if self.metered is not None:
             facts.append(("metered", self._verdict(*self.metered)))
         if not self.unchanged:
-            kept = f"{tables.percent(self.kept)} of the importance ({self.importance})"
+            kept = f"{units.percent(self.kept)} of the importance ({self.importance})"
             search = f"strategy {self.strategy}, guided by {self.guide}"
             facts += [("search", search), ("kept", kept)]
         if self.accuracy is not None:
-            was, now = map(tables.percent, self.accuracy)
+            was, now = map(units.percent, self.accuracy)
             facts.append(("accuracy", f"{now} on test samples, {was} before it was cut"))
         facts += [
-            ("energy", f"joules are {tables.origin(provenance and provenance.value)}"),
-            ("device", self.before.device or tables.UNKNOWN),
+            ("energy", f"joules are {provenance.origin if provenance else UNKNOWN_ORIGIN}"),
+            ("device", self.before.device or units.UNKNOWN),
         ]
         return [*facts, *(("warning", text) for text in self.warnings)]
 
@@ -203,11 +206,11 @@ class Pruning:
         scale = before.energy_j_per_step / self.before.energy_j
         limit_j = scale * self.limit_j if self.budget.unit == SHARE else self.limit_j
         inside = "inside" if after.energy_j_per_step <= limit_j else "OVER"
-        was, now = (tables.joules(row.energy_j_per_step) for row in (before, after))
-        text = f"{now}, {tables.percent(self.metered_ratio)} of {was}: {inside} the budget"
+        was, now = (units.joules(row.energy_j_per_step) for row in (before, after))
+        text = f"{now}, {units.percent(self.metered_ratio)} of {was}: {inside} the budget"
         if after.provenance is self.before.provenance:
             return text
-        return f"{text} ({tables.origin(after.provenance.value)})"
+        return f"{text} ({after.provenance.origin})"
 
 
 def _changes(was: Layer, layer: Layer) -> str:

@@ -13,8 +13,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import NoReturn
 
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.layers import Json, Layer
+from ampere.core.page import printable
 from ampere.errors import DataError, FaultyReading, MeasurementFailed
 from ampere.meters.base import Provenance
 
@@ -67,17 +68,17 @@ class Measurement:
     def __repr__(self) -> str:
         """One line, since measurements come in lists."""
         network = " + ".join(
-            f"{tables.times(layer.kind.operation, layer.count)}({_sizes(layer)})"
+            f"{units.times(layer.kind.operation, layer.count)}({_sizes(layer)})"
             for layer in self.layers
         )
         what = "" if self.stage == "step" else f", {self.stage} alone"
         if self.failed is not None:
-            return tables.printable(f"<Measurement of {network}{what}: failed, {self.failed}>")
-        return tables.printable(
-            f"<Measurement of {network}{what}: {tables.joules(self.energy_j_per_step)} and"
-            f" {tables.seconds(self.time_s_per_step)} a step, spread {tables.percent(self.spread)}"
-            f" over {tables.plural(self.repeats, 'burst')},"
-            f" joules are {tables.origin(self.provenance.value)}>"
+            return printable(f"<Measurement of {network}{what}: failed, {self.failed}>")
+        return printable(
+            f"<Measurement of {network}{what}: {units.joules(self.energy_j_per_step)} and"
+            f" {units.seconds(self.time_s_per_step)} a step, spread {units.percent(self.spread)}"
+            f" over {units.plural(self.repeats, 'burst')},"
+            f" joules are {self.provenance.origin}>"
         )
 
     def to_json(self) -> dict[str, Json]:

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ampere.core import tables
+from ampere.core import units
+from ampere.core.page import escaped
 from ampere.reports.svg import WIDTH, Svg, chart, element, points, text
 
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 26, 36  # what stands around a plot
@@ -131,7 +132,7 @@ class Item:
 
 def bars(rows: Sequence[Bar], title: str, description: str, parts: Sequence[str] = ()) -> Svg:
     """A bar for each layer with its interval; `parts` names what bars are divided into."""
-    unit, size = tables.prefix_of(max((abs(row.energy_j) for row in rows), default=0.0), "J")
+    unit, size = units.prefix_of(max((abs(row.energy_j) for row in rows), default=0.0), "J")
     values = [value for row in rows for value in (row.energy_j, row.low_j, row.high_j)]
     x = Scale.over(values, 0.0, WIDTH - 2.0, zero=True)
     top = 20 if parts else 4
@@ -168,9 +169,9 @@ def _bar(row: Bar, x: Scale, value: str) -> str:
         pieces += [_line("whisker", (end, 19.5), (end, 25.5)) for end in (low, high)]
     return "".join(
         (
-            element("title", tables.escaped(f"{row.label}: {row.note}")),
+            element("title", escaped(f"{row.label}: {row.note}")),
             text(0, 12, _cut(row.label, LETTERS)),
-            text(WIDTH - 2, 12, f"{value} · {tables.percent(row.share)}", class_="end"),
+            text(WIDTH - 2, 12, f"{value} · {units.percent(row.share)}", class_="end"),
             _group(*pieces, class_="length"),
         )
     )
@@ -189,7 +190,7 @@ def scatter(dots: Sequence[Dot], title: str, description: str, x_title: str, y_t
     unit, labels = _in_joules(ticks)
     drawn = [
         _group(
-            element("title", tables.escaped(dot.label)),
+            element("title", escaped(dot.label)),
             _whisker(x.at(dot.x), y, dot),
             element("circle", cx=x.at(dot.x), cy=y.at(dot.y), r=3.2, class_="dot"),
         )
@@ -231,7 +232,7 @@ def band(
         *(
             element(
                 "circle",
-                element("title", tables.escaped(dot.label)),
+                element("title", escaped(dot.label)),
                 cx=across.at(dot.x),
                 cy=up.at(dot.y),
                 r=3,
@@ -259,7 +260,7 @@ def strip(items: Sequence[Item], sorts: Sequence[str], title: str, description: 
         floor = top + each * (number + 1) - 10.0
         up = Scale.over(values, floor, floor - each + 34.0, zero=True)
         ticks = up.ticks(3)
-        unit, size = tables.prefix_of(up.high, name[0].replace("j", "J"))
+        unit, size = units.prefix_of(up.high, name[0].replace("j", "J"))
         labels = [_short(tick / size) for tick in ticks]
         drawn += [
             text(0, up.end - 9, f"{name} of each ({unit})", class_="pale"),
@@ -281,7 +282,7 @@ def _column(item: Item, left: float, step: float, up: Scale, value: float) -> st
     tall = max(up.start - up.at(value), 1.5)  # what took next to nothing is there, too
     return element(
         "rect",
-        element("title", tables.escaped(item.label)),
+        element("title", escaped(item.label)),
         x=left + 0.1 * step,
         y=up.start - tall,
         width=0.8 * step,
@@ -340,7 +341,7 @@ def _legend(names: Sequence[str], class_: str, y: float, used: Container[int] | 
 
 
 def _in_joules(ticks: Sequence[float]) -> tuple[str, list[str]]:
-    unit, size = tables.prefix_of(max((abs(tick) for tick in ticks), default=0.0), "J")
+    unit, size = units.prefix_of(max((abs(tick) for tick in ticks), default=0.0), "J")
     return unit, [_short(tick / size) for tick in ticks]
 
 

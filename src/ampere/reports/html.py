@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ampere import __version__
-from ampere.core import tables
+from ampere.core.page import escaped
 from ampere.errors import DataError
 from ampere.reports.svg import Svg, png, standalone, style
 
@@ -51,7 +51,7 @@ class Text:
     def html(self) -> str:
         """As a paragraph."""
         kind = ' class="warning"' if self.warning else ""
-        text = re.sub(r"`([^`]+)`", r"<code>\1</code>", tables.escaped(self.text))
+        text = re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped(self.text))
         return f"<p{kind}>{text}</p>"
 
 
@@ -64,7 +64,7 @@ class Quote:
 
     def html(self) -> str:
         """As a block of its own."""
-        return f"<blockquote>{tables.escaped(self.text)}</blockquote>"
+        return f"<blockquote>{escaped(self.text)}</blockquote>"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Facts:
     def html(self) -> str:
         """As a list."""
         rows = "".join(
-            f"<div><dt>{tables.escaped(name)}</dt><dd>{tables.escaped(text)}</dd></div>"
+            f"<div><dt>{escaped(name)}</dt><dd>{escaped(text)}</dd></div>"
             for name, text in self.rows
         )
         return f"<dl>{rows}</dl>"
@@ -103,7 +103,7 @@ class Table:
 
     def _row(self, tag: str, cells: Sequence[str]) -> str:
         row = "".join(
-            f'<{tag} class="{kind}">{tables.escaped(cell)}</{tag}>'
+            f'<{tag} class="{kind}">{escaped(cell)}</{tag}>'
             for cell, kind in zip(cells, self._kinds(), strict=True)
         )
         return f"<tr>{row}</tr>"
@@ -133,8 +133,8 @@ class Figure:
 
     def html(self) -> str:
         """As a figure."""
-        caption = f"<figcaption>{tables.escaped(self.caption)}</figcaption>"
-        label = tables.escaped(self.label or self.name)
+        caption = f"<figcaption>{escaped(self.caption)}</figcaption>"
+        label = escaped(self.label or self.name)
         return f'<figure data-label="{label}">{self.svg}{caption}</figure>'
 
 
@@ -149,7 +149,7 @@ class Picture:
     def html(self) -> str:
         """As a picture, inside which nothing can run."""
         data = base64.b64encode(self.svg).decode()
-        image = f'<img alt="{tables.escaped(self.text)}" src="data:image/svg+xml;base64,{data}">'
+        image = f'<img alt="{escaped(self.text)}" src="data:image/svg+xml;base64,{data}">'
         return f'<figure class="picture">{image}</figure>'
 
 
@@ -182,14 +182,13 @@ class Toggles:
     def html(self) -> str:
         """As boxes to tick beside the chart; they are of no use, so hidden, without JavaScript."""
         boxes = "".join(
-            f'<label><input type="checkbox" value="{number}" checked> {tables.escaped(name)}'
-            "</label>"
+            f'<label><input type="checkbox" value="{number}" checked> {escaped(name)}</label>'
             for number, name in enumerate(self.groups)
         )
         return (
-            f'<div class="toggles" data-unit="{tables.escaped(self.unit)}"'
+            f'<div class="toggles" data-unit="{escaped(self.unit)}"'
             f' data-size="{self.size!r}">'
-            f'<p class="total">Shown: <output>{tables.escaped(self.total)}</output></p>'
+            f'<p class="total">Shown: <output>{escaped(self.total)}</output></p>'
             f"<fieldset hidden><legend>Show</legend>{boxes}</fieldset>{self.figure.html()}</div>"
         )
 
@@ -204,7 +203,7 @@ class Section:
 
     def html(self, number: int) -> str:
         """As a section that can be linked to."""
-        title = tables.escaped(self.title)
+        title = escaped(self.title)
         parts = "".join(part.html() for part in self.parts)
         kind = ' class="half"' if self.half else ""
         return f'<section id="section-{number}"{kind}><h2>{title}</h2>{parts}</section>'
@@ -234,13 +233,13 @@ class Report:
             f"default-src 'none'; style-src '{_digest(css)}'; script-src '{_digest(script)}';"
             " img-src data:; base-uri 'none'; form-action 'none'"
         )
-        title = tables.escaped(self.title)
+        title = escaped(self.title)
         numbers = "".join(
-            f"<div><b>{tables.escaped(number)}</b><span>{tables.escaped(what)}</span></div>"
+            f"<div><b>{escaped(number)}</b><span>{escaped(what)}</span></div>"
             for number, what in self.highlights
         )
         links = "".join(
-            f'<a href="#section-{number}">{tables.escaped(section.title)}</a>'
+            f'<a href="#section-{number}">{escaped(section.title)}</a>'
             for number, section in enumerate(self.sections)
         )
         sections = "".join(section.html(n) for n, section in enumerate(self.sections))
@@ -250,7 +249,7 @@ class Report:
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
             '<meta name="color-scheme" content="light dark">'
             f"<title>{title}</title><style>{css}</style></head><body>"
-            f"<header><h1>{title}</h1><p>{tables.escaped(self.lead)}</p>"
+            f"<header><h1>{title}</h1><p>{escaped(self.lead)}</p>"
             f'<div class="highlights">{numbers}</div><nav>{links}</nav></header>'
             f"<main>{sections}</main><footer>ampere {__version__}</footer>"
             f"<script>{script}</script></body></html>\n"

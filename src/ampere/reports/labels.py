@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ampere.core import tables
+from ampere.core import units
+from ampere.core.groups import grouped
 from ampere.core.variants import MOST_LAYERS
 from ampere.records.measurement import Measurement
 
@@ -14,9 +15,9 @@ MOST_NAMED = 4  # layers of a network in a line of a table
 
 def network_of(row: Measurement) -> str:
     """A row's network in a line, and which stage of it was run alone."""
-    groups = tables.grouped(row.layers, lambda layer: (layer.kind.name, layer.widths))
+    groups = grouped(row.layers, lambda layer: (layer.kind.name, layer.widths))
     names = [
-        tables.times(
+        units.times(
             f"{same[0].kind.operation}"
             f"({', '.join(f'{name}={width}' for name, width in same[0].widths.items())})",
             sum(layer.count for layer in same),
@@ -24,7 +25,7 @@ def network_of(row: Measurement) -> str:
         for same in groups[:MOST_NAMED]
     ]
     rest = sum(layer.count for same in groups[MOST_NAMED:] for layer in same)
-    more = f" and {tables.plural(rest, 'more layer')}" if rest else ""
+    more = f" and {units.plural(rest, 'more layer')}" if rest else ""
     return " + ".join(names) + more + ("" if row.stage == "step" else f", {row.stage} alone")
 
 
@@ -35,8 +36,8 @@ def moment(when: str) -> str:
 
 def took(row: Measurement) -> str:
     """The seconds and joules of metering it."""
-    joules = f" and {tables.joules(row.metered_j)}" if row.metered_j else ""
-    return f"{tables.seconds(row.cost_s)}{joules}{' in vain' if row.failed else ''}"
+    joules = f" and {units.joules(row.metered_j)}" if row.metered_j else ""
+    return f"{units.seconds(row.cost_s)}{joules}{' in vain' if row.failed else ''}"
 
 
 def sort_of(row: Measurement) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.layers import Json, Layer
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
@@ -73,7 +73,7 @@ def report(
     against = f"Estimated against {profile.provenance.metered}"
     return Report(
         f"Energy profile of {made_for}" if made_for else "Energy profile",
-        f"{profile.device}. Joules are {tables.origin(profile.provenance.value)}.",
+        f"{profile.device}. Joules are {profile.provenance.origin}.",
         tuple(_highlights(profile, division, validation)),
         (
             Section("Read with care", _warnings(profile)),
@@ -91,21 +91,21 @@ def _highlights(
     profile: Profile, division: Division, validation: Validation | None
 ) -> Iterator[tuple[str, str]]:
     said = division.estimate
-    low_j, high_j = map(tables.joules, said.energy_j_interval)
+    low_j, high_j = map(units.joules, said.energy_j_interval)
     what = f"a training step of {division.model}, estimated; 90 % interval {low_j} to {high_j}"
-    yield tables.joules(said.energy_j), what
+    yield units.joules(said.energy_j), what
     if math.isfinite(said.time_s):
-        yield tables.seconds(said.time_s), "the same step, estimated"
+        yield units.seconds(said.time_s), "the same step, estimated"
     if validation is not None:
         # Layers of which subtraction leaves next to nothing would decide over a mean.
         mean = validation.of == "network"
         error = validation.mape if mean else validation.median
         what = f"{'mean' if mean else 'median'} error of a {validation.of}, leave one out"
         yield f"{error:.1f} %", what
-    yield tables.number(len(usable(profile.measurements))), "networks profiled"
+    yield units.number(len(usable(profile.measurements))), "networks profiled"
     if profile.profiling_s:
-        joules = f", and {tables.joules(profile.profiling_j)}" if profile.profiling_j else ""
-        yield tables.seconds(profile.profiling_s), f"of profiling{joules}"
+        joules = f", and {units.joules(profile.profiling_j)}" if profile.profiling_j else ""
+        yield units.seconds(profile.profiling_s), f"of profiling{joules}"
 
 
 def _facts(profile: Profile) -> list[tuple[str, str]]:
@@ -115,18 +115,18 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
     counts = [(sorts.count(number), sort) for number, sort in enumerate(SORTS)]
     found = [
         ("device", profile.device),
-        ("meter", f"{header.meter.get('name', tables.UNKNOWN)}{_in_words(settings)}"),
-        ("joules", f"are {tables.origin(profile.provenance.value)}"),
+        ("meter", f"{header.meter.get('name', units.UNKNOWN)}{_in_words(settings)}"),
+        ("joules", f"are {profile.provenance.origin}"),
         ("begun", moment(header.created)),
-        ("rows", ", ".join(tables.plural(*each) for each in counts if each[0])),
+        ("rows", ", ".join(units.plural(*each) for each in counts if each[0])),
         ("took", _price(profile)),
-        ("made for", header.model or tables.UNKNOWN),
+        ("made for", header.model or units.UNKNOWN),
         ("training", f"batches of {training.batch_size}, {training.optimizer}"),
         ("method", profile.method),
-        ("repeats", f"agree to {tables.percent(typical_error(usable(profile.measurements)))}"),
+        ("repeats", f"agree to {units.percent(typical_error(usable(profile.measurements)))}"),
     ]
     if header.idle_w is not None:
-        found.append(("idle power", f"{tables.watts(header.idle_w)}, in all joules"))
+        found.append(("idle power", f"{units.watts(header.idle_w)}, in all joules"))
     if header.note:
         found.append(("note", header.note))
     return found
@@ -143,10 +143,10 @@ def _in_words(settings: Json) -> str:
 def _price(profile: Profile) -> str:
     """What profiling took, as far as it is known."""
     known = [
-        tables.seconds(profile.profiling_s) if profile.profiling_s else "",
-        f"{tables.joules(profile.profiling_j)} in metered bursts" if profile.profiling_j else "",
+        units.seconds(profile.profiling_s) if profile.profiling_s else "",
+        f"{units.joules(profile.profiling_j)} in metered bursts" if profile.profiling_j else "",
     ]
-    return " and ".join(filter(None, known)) or tables.UNKNOWN
+    return " and ".join(filter(None, known)) or units.UNKNOWN
 
 
 def _warnings(profile: Profile) -> tuple[Part, ...]:
@@ -166,7 +166,7 @@ def _warnings(profile: Profile) -> tuple[Part, ...]:
 def _portions(profile: Profile, division: Division) -> Iterator[Part]:
     """A bar for each layer, boxes to tick for each kind, the same as a table."""
     said, portions = division.estimate, division.portions
-    origin = tables.origin(profile.provenance.value)
+    origin = profile.provenance.origin
     how = f"estimated by the {said.method} method from joules {origin}"
     yield Text(
         f"One training step of {division.model}, layer by layer, {how}. Whiskers are 90 %"
@@ -184,7 +184,7 @@ def _portions(profile: Profile, division: Division) -> Iterator[Part]:
     rows = [
         Bar(
             each.name,
-            f"{each.kind.name}, 90 % interval {' to '.join(map(tables.joules, limits))}",
+            f"{each.kind.name}, 90 % interval {' to '.join(map(units.joules, limits))}",
             each.energy_j,
             *limits,
             each.share,
@@ -194,12 +194,12 @@ def _portions(profile: Profile, division: Division) -> Iterator[Part]:
         for each in portions
         for limits in [each.energy_j_interval]
     ]
-    low_j, high_j = map(tables.joules, said.energy_j_interval)
-    total = f"{tables.joules(said.energy_j)} a step (90 % interval {low_j} to {high_j})"
+    low_j, high_j = map(units.joules, said.energy_j_interval)
+    total = f"{units.joules(said.energy_j)} a step (90 % interval {low_j} to {high_j})"
     title = f"Joules of each layer of {division.model}"
     chart = bars(rows, title, f"{len(rows)} bars, {total}, {how}", PARTS if parted else ())
     figure = Figure("layers", chart, f"Joules a step and shares of the total, {how}.")
-    unit, size = tables.prefix_of(said.energy_j, "J")
+    unit, size = units.prefix_of(said.energy_j, "J")
     yield Toggles(figure, [labels.get(kind, ITSELF) for kind in kinds], total, unit, size)
     yield _portion_table(division)
     if parted:
@@ -216,11 +216,11 @@ def _portions(profile: Profile, division: Division) -> Iterator[Part]:
 def _portion_table(division: Division) -> Table:
     portions = division.portions
     energies = [each.energy_j for each in portions]
-    unit, texts = tables.same_unit([*energies, *(each.energy_j_std for each in portions)], "J")
-    time_unit, times = tables.same_unit([each.time_s for each in portions], "s")
+    unit, texts = units.same_unit([*energies, *(each.energy_j_std for each in portions)], "J")
+    time_unit, times = units.same_unit([each.time_s for each in portions], "s")
     columns = (portions, texts[: len(portions)], texts[len(portions) :], times)
     rows = [
-        (each.name, energy, std, tables.percent(each.share), time, each.kind.name)
+        (each.name, energy, std, units.percent(each.share), time, each.kind.name)
         for each, energy, std, time in zip(*columns, strict=True)
     ]
     headers = ("layer", f"estimate ({unit})", "± std", "share", f"time ({time_unit})", "kind")
@@ -239,12 +239,12 @@ def _landscapes(profile: Profile, division: Division) -> Iterator[Part]:
     yield Text(f"What one layer costs in a training step, over its widths. {TURNING}")
     labels = short_names([land.kind.name for land in found])
     shown = found[:MOST_KINDS]
-    origin = tables.origin(profile.provenance.value)
+    origin = profile.provenance.origin
     yield Chooser(tuple(_drawn(land, labels[land.kind.name], origin) for land in shown))
     kinds = {layer.kind.name for row in usable(profile.measurements) for layer in row.layers}
     if missing := len(kinds) - len(shown):
         yield Text(
-            f"Not drawn: {tables.plural(missing, 'kind')} of layers that matter less here, or were"
+            f"Not drawn: {units.plural(missing, 'kind')} of layers that matter less here, or were"
             " profiled at too few widths."
         )
 
@@ -267,7 +267,7 @@ def _drawn(land: Landscape, label: str, origin: str) -> Figure:
     if others := land.sliced:
         caption += f" They have other sizes of {' and '.join(others)} as well."
     if reaches:
-        typical, most = map(tables.percent, (float(np.median(reaches)), max(reaches)))
+        typical, most = map(units.percent, (float(np.median(reaches)), max(reaches)))
         caption += f" 90 % interval: ± {typical} in the middle of all widths, ± {most} at most."
     title = f"Joules of one layer over {' and '.join(land.axes)}: {label}"
     names = list(land.axes)
@@ -276,7 +276,7 @@ def _drawn(land: Landscape, label: str, origin: str) -> Figure:
             [spot.widths[name] for name in names],
             spot.energy_j,
             ", ".join(f"{name}={spot.widths[name]}" for name in (*names, *land.sliced))
-            + f": {tables.joules(spot.energy_j)}{' inferred' if land.inferred else ''}",
+            + f": {units.joules(spot.energy_j)}{' inferred' if land.inferred else ''}",
         )
         for spot in land.spots
     ]
@@ -313,15 +313,15 @@ def _agreement(profile: Profile, validation: Validation | None) -> Iterator[Part
             own,
             said,
             *limits,
-            f"{metered} {tables.joules(own)}, estimated {tables.joules(said)}"
-            f" ({' to '.join(map(tables.joules, limits))})",
+            f"{metered} {units.joules(own)}, estimated {units.joules(said)}"
+            f" ({' to '.join(map(units.joules, limits))})",
         )
         for own, said, limits in zip(*columns, strict=True)
     ]
     title = f"Estimated against {metered} joules, leave one out"
     caption = (
-        f"{tables.plural(len(dots), validation.of)}, joules a step with 90 % intervals; on the"
-        f" dashed line both agree. Joules are {tables.origin(profile.provenance.value)}."
+        f"{units.plural(len(dots), validation.of)}, joules a step with 90 % intervals; on the"
+        f" dashed line both agree. Joules are {profile.provenance.origin}."
     )
     svg = scatter(dots, title, caption, metered, "estimated from all others")
     yield Figure("leave one out", svg, caption)
@@ -337,12 +337,12 @@ def _order(profile: Profile) -> Iterator[Part]:
         yield Text("What each row took is not known: they were told without it.")
         return
     alone = math.fsum(row.cost_s for row in profile.measurements if row.stage != "step")
-    besides = f"; single stages, for baselines, another {tables.seconds(alone)}" if alone else ""
+    besides = f"; single stages, for baselines, another {units.seconds(alone)}" if alone else ""
     yield Text(f"Profiling took {_price(profile)}{besides}. Warming up is in the seconds only.")
     title = "What was profiled, in which order, and what it took"
     caption = (
-        f"{tables.plural(len(items), 'row')} from left to right; variants are networks of up to"
-        f" {MOST_LAYERS} layers. Joules are {tables.origin(profile.provenance.value)}."
+        f"{units.plural(len(items), 'row')} from left to right; variants are networks of up to"
+        f" {MOST_LAYERS} layers. Joules are {profile.provenance.origin}."
     )
     yield Figure("order", strip(items, SORTS, title, caption), caption)
 
@@ -354,16 +354,16 @@ def _rows(profile: Profile) -> Table:
     for rejection in profile.rejected:
         reason = rejection.reason.replace(repr(rejection.row), "it")
         remarks[id(rejection.row)] = f"left out: {reason}"
-    unit, energies = tables.same_unit([row.energy_j_per_step for row in rows], "J")
-    time_unit, times = tables.same_unit([row.time_s_per_step for row in rows], "s")
+    unit, energies = units.same_unit([row.energy_j_per_step for row in rows], "J")
+    time_unit, times = units.same_unit([row.time_s_per_step for row in rows], "s")
     body = [
         (
             str(number),
             moment(row.when),
             network_of(row),
-            *((energy, tables.percent(row.error), time) if row.failed is None else ("", "", "")),
-            tables.seconds(row.cost_s) if row.cost_s else "",
-            tables.joules(row.metered_j) if row.metered_j else "",
+            *((energy, units.percent(row.error), time) if row.failed is None else ("", "", "")),
+            units.seconds(row.cost_s) if row.cost_s else "",
+            units.joules(row.metered_j) if row.metered_j else "",
             remarks.get(id(row), ""),
         )
         for number, (row, energy, time) in enumerate(zip(rows, energies, times, strict=True), 1)

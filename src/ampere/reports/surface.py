@@ -17,7 +17,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ampere.core import tables
+from ampere.core import units
+from ampere.core.page import escaped
 from ampere.reports.charts import Scale
 from ampere.reports.svg import WIDTH, Svg, chart, element, points
 
@@ -131,7 +132,7 @@ class _Scene:
 
     def peak(self, place: Place, label: str) -> str:
         x, y = self.camera.see(place)
-        title = element("title", tables.escaped(label))
+        title = element("title", escaped(label))
         return element("circle", title, cx=x, cy=y, r=3, data_at=_places([place]), class_="dot")
 
     def frame(self, x: Scale, y: Scale, z: Scale, names: tuple[str, str]) -> list[str]:
@@ -149,7 +150,7 @@ class _Scene:
             found.append(self._text((0.5, further, 0), names[0], "middle", f"y{side}"))
             found.append(self._text((further, 0.5, 0), names[1], "middle", f"x{side}"))
         ticks = z.ticks(4)
-        unit, size = tables.prefix_of(max(map(abs, ticks)), "J")
+        unit, size = units.prefix_of(max(map(abs, ticks)), "J")
         for a, b in itertools.product((0, 1), repeat=2):
             when = f"x{a}y{b}"
             found.append(self._line([(a, b, 0), (a, b, 1)], when))
@@ -173,7 +174,7 @@ class _Scene:
         x, y = self.camera.see(place)
         return element(
             "text",
-            tables.escaped(content),
+            escaped(content),
             x=x,
             y=y + 4,
             class_=class_,

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NewType
 
-from ampere.core import tables
+from ampere.core.page import escaped, printable
 
 Svg = NewType("Svg", str)  # well-formed, and safe to stand in a page
 
@@ -35,8 +35,8 @@ def chart(
     return Svg(
         element(
             "svg",
-            element("title", tables.escaped(title)),
-            element("desc", tables.escaped(description)),
+            element("title", escaped(title)),
+            element("desc", escaped(description)),
             *inside,
             xmlns=NAMESPACE,
             viewBox=f"0 0 {WIDTH} {coordinate(height)}",
@@ -52,7 +52,7 @@ def standalone(svg: Svg, caption: str) -> str:
     css = re.sub(r"var\(--[\w-]+, ([^()]+)\)", r"\1", style())
     view = svg.partition('viewBox="')[2].partition('"')[0]
     height = float(view.split()[-1])
-    lines = textwrap.wrap(tables.printable(caption), CAPTION_LETTERS)
+    lines = textwrap.wrap(printable(caption), CAPTION_LETTERS)
     below = [
         text(0, height + CAPTION_HEIGHT * number, line, class_="pale")
         for number, line in enumerate(lines, 1)
@@ -100,7 +100,7 @@ def element(name: str, *inside: str, **attributes: str | float | None) -> str:
 
 def text(x: float, y: float, content: str, **attributes: str | float) -> str:
     """Letters at a place."""
-    return element("text", tables.escaped(content), x=x, y=y, **attributes)
+    return element("text", escaped(content), x=x, y=y, **attributes)
 
 
 def points(places: Iterable[tuple[float, float]]) -> str:
@@ -115,4 +115,4 @@ def coordinate(value: float) -> str:
 
 
 def _attribute(value: str | float) -> str:
-    return tables.escaped(value) if isinstance(value, str) else coordinate(value)
+    return escaped(value) if isinstance(value, str) else coordinate(value)

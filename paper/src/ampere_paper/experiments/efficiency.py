@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.core import tables
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere_paper import drawing
 from ampere_paper.experiments.experiment import Experiment
 from ampere_paper.figures import new_figure
@@ -54,7 +54,7 @@ def _draw(data: Json) -> Mapping[str, Figure]:
     return {"efficiency": drawing.finish(figure, data, text, legend=3)}
 
 
-def _table(data: Json) -> tables.Page:
+def _table(data: Json) -> Page:
     rows = [(*drawing.where(row), f"{1e9 * row['of_the_largest']:.3g}") for row in data]
     headers = ("device", "joules", "nJ per FLOP, largest third")
     return drawing.page("Energy per FLOP of random 5-layer CNNs", headers, rows)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from ampere.core import tables
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.reports.html import Part
 from ampere_paper.benches import Bench
 from ampere_paper.laboratory import Laboratory
@@ -56,7 +56,7 @@ class Experiment:
     claim: str
     measure: Callable[[Laboratory], Json]
     draw: Callable[[Json], Mapping[str, Figure]]
-    table: Callable[[Json], tables.Page]
+    table: Callable[[Json], Page]
     sentence: Callable[[Json], str]
     families: tuple[str, ...] = ()
     networks: Callable[[Sizes], int] = _none

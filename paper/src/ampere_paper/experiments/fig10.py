@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.core import tables
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere_paper import drawing
 from ampere_paper.experiments.experiment import (
     Experiment,
@@ -109,7 +109,7 @@ def _draw_depths(axes: Axes, row: Json) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _table(data: Json) -> tables.Page:
+def _table(data: Json) -> Page:
     rows = []
     for row in data:
         for method in row["errors"]:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ampere.core import tables
+from ampere.core import units
+from ampere.core.groups import grouped
 from ampere.core.layers import Json, Role, Widths
+from ampere.core.page import Page
 from ampere.core.variants import Isolation, Variant, isolate
 from ampere.core.workloads import ModelSpec
 from ampere.errors import NotCovered
@@ -133,7 +135,7 @@ def _draw(data: Json) -> Mapping[str, Figure]:
 
 
 def _layout(data: Json) -> tuple[list[list[Json]], int]:
-    benches = tables.grouped(data, lambda row: row["bench"])
+    benches = grouped(data, lambda row: row["bench"])
     return benches, max(map(len, benches))
 
 
@@ -182,7 +184,7 @@ def _turning(data: Json) -> tuple[html.Part, ...]:
 def _turning_surface(row: Json) -> html.Figure:
     label = f"{drawing.heading(row, ', ')}, map {row['side']}×{row['side']}"
     peaks = [
-        Peak(c_in, c_out, energy_j, f"in={c_in:.0f}, out={c_out:.0f}: {tables.joules(energy_j)}")
+        Peak(c_in, c_out, energy_j, f"in={c_in:.0f}, out={c_out:.0f}: {units.joules(energy_j)}")
         for c_in, c_out, energy_j, *_ in (*row["samples"], *row["tests"])
     ]
     caption = (
@@ -215,14 +217,14 @@ def _draw_differences(data: Json) -> Figure:
     return drawing.finish(figure, data, text)
 
 
-def _table(data: Json) -> tables.Page:
+def _table(data: Json) -> Page:
     rows = [
         (
             *drawing.where(row),
             f"{row['side']}×{row['side']}",
             str(len(row["samples"])),
             str(len(row["tests"])),
-            tables.joules(max(test[2] for test in row["tests"])),
+            units.joules(max(test[2] for test in row["tests"])),
             f"{fmean(map(abs, _errors(row))):.1f}",
             f"{max(map(abs, _errors(row))):.1f}",
         )

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.core import tables
+from ampere.core.groups import grouped
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.core.workloads import ModelSpec
 from ampere.errors import DataError, NotCovered
 from ampere.pruning.prune import GUIDES, VERIFYING, prune
@@ -117,7 +118,7 @@ def _shares(rows: Sequence[Json], guide: str) -> list[float]:
 
 
 def _draw(data: Json) -> Mapping[str, Figure]:
-    benches = tables.grouped(data["cuts"], lambda row: row["bench"])
+    benches = grouped(data["cuts"], lambda row: row["bench"])
     figure, (axes,) = drawing.grid(1, height_in=2.2)
     figure.set_figwidth(max(3.5, 1.5 + 0.7 * len(benches)))
     places = np.arange(len(benches))
@@ -149,7 +150,7 @@ def _draw(data: Json) -> Mapping[str, Figure]:
     return drawn
 
 
-def _table(data: Json) -> tables.Page:
+def _table(data: Json) -> Page:
     rows = [
         (
             *drawing.where(row),

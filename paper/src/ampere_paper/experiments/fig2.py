@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ampere.acquisition.families import Network
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.core.workloads import Workload
 from ampere.estimators.neuralpower import STAGES, fit_neuralpower
 from ampere.evaluation.check import ADDITIVE, DEPTHS, chain, trend
@@ -84,11 +85,11 @@ def _draw(data: Json) -> Mapping[str, Figure]:
     return {"fig2": drawing.finish(figure, data, text, legend=3)}
 
 
-def _table(data: Json) -> tables.Page:
+def _table(data: Json) -> Page:
     rows = [
         (
             *drawing.where(row),
-            tables.joules(row["slope_j"]),
+            units.joules(row["slope_j"]),
             f"{row['r2']:.4f}",
             f"{100 * row['largest_deviation']:.1f}",
             f"{_excess(row):+.1f}",

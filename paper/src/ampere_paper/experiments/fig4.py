@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.core import tables
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.estimators import gp
 from ampere_paper import drawing
 from ampere_paper.experiments.experiment import Experiment, holds, span
@@ -107,7 +107,7 @@ def _draw_step(axes: Axes, row: Json, step: Json, scale: float) -> tuple[float, 
     return float(min(low.min(), joules.min())), float(max(high.max(), joules.max()))
 
 
-def _table(data: Json) -> tables.Page:
+def _table(data: Json) -> Page:
     rows = [
         (
             *drawing.where(row),

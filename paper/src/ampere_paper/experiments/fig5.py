@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.core import tables
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.estimators import gp
 from ampere_paper import drawing
 from ampere_paper.experiments.experiment import Experiment, holds, span
@@ -79,7 +79,7 @@ def _draw(data: Json) -> Mapping[str, Figure]:
     return {"fig5": drawing.finish(figure, data, text, legend=2)}
 
 
-def _table(data: Json) -> tables.Page:
+def _table(data: Json) -> Page:
     errors = ("bend", "error_flops", "error_line", "error_process")
     rows = [(*drawing.where(row), *(f"{row[key]:.1f}" for key in errors)) for row in data]
     headers = ("device", "joules", "off the best line by up to %", "FLOPs: MAPE %", "line: MAPE %",

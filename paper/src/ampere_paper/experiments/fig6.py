@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.errors import NotCovered
 from ampere.meters.base import Provenance
 from ampere_paper import drawing
@@ -121,11 +122,11 @@ def _draw_one(axes: Axes, row: Json) -> None:
             drawing.plain_log(axis)
 
 
-def _table(data: Json) -> tables.Page:
+def _table(data: Json) -> Page:
     rows = [
         (
             *drawing.where(row),
-            tables.number(row.get("networks", len(row["time_s"]))),
+            units.number(row.get("networks", len(row["time_s"]))),
             f"{row['correlation']:.3f}",
         )
         for row in data

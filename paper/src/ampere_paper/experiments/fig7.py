@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.core import tables
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere_paper import drawing
 from ampere_paper.experiments.experiment import (
     Experiment,
@@ -76,7 +76,7 @@ def _draw_one(axes: Axes, row: Json) -> None:
         drawing.plain_log(axis)
 
 
-def _table(data: Json) -> tables.Page:
+def _table(data: Json) -> Page:
     rows = [
         (
             *drawing.where(row),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.core import tables
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere_paper import drawing
 from ampere_paper.experiments.experiment import (
     Experiment,
@@ -58,7 +58,7 @@ def draw_bars(axes: Axes, rows: Sequence[Json]) -> None:
     axes.set_ylabel("MAPE (%)")
 
 
-def score_table(title: str, rows: Sequence[Json]) -> tables.Page:
+def score_table(title: str, rows: Sequence[Json]) -> Page:
     """MAPE of every method, a row for each family and device."""
     cells = [
         (

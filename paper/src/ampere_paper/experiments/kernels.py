@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ampere.acquisition.measure import Event
-from ampere.core import tables
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.estimators.gp import KERNELS
 from ampere.estimators.paper import fit_paper
 from ampere_paper import drawing
@@ -69,7 +69,7 @@ def _draw(data: Json) -> Mapping[str, Figure]:
     return {"kernels": drawing.finish(figure, data, text, legend=3)}
 
 
-def _table(data: Json) -> tables.Page:
+def _table(data: Json) -> Page:
     rows = [
         (
             drawing.FAMILIES[row["family"]],

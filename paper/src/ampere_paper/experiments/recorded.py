@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ampere.acquisition.measure import Event
-from ampere.core import tables
+from ampere.core.groups import grouped
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.errors import NotCovered
 from ampere_paper import drawing
 from ampere_paper.experiments.experiment import Experiment, holds
@@ -38,7 +39,7 @@ def _measure(lab: Laboratory) -> Json:
 
 
 def _draw(data: Json) -> Mapping[str, Figure]:
-    cases = tables.grouped(data["rows"], lambda row: row["case"])
+    cases = grouped(data["rows"], lambda row: row["case"])
     figure = new_figure(5.6, 0.34 * len(cases) + 1.3)
     axes = figure.subplots()
     places = np.arange(len(cases))[::-1]
@@ -62,7 +63,7 @@ def _of(rows: Sequence[Json], method: str) -> Json:
     return next(row for row in rows if row["method"] == method)
 
 
-def _table(data: Json) -> tables.Page:
+def _table(data: Json) -> Page:
     rows = [
         (
             row["case"],
@@ -82,7 +83,7 @@ def _table(data: Json) -> tables.Page:
 
 
 def _sentence(data: Json) -> str:
-    cases = tables.grouped(data["rows"], lambda row: row["case"])
+    cases = grouped(data["rows"], lambda row: row["case"])
     better = [
         _of(rows, "additive")["mape"] <= min(row["mape"] for row in rows[1:]) for rows in cases
     ]

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ampere.acquisition.measure import Event
-from ampere.core import tables
+from ampere.core.groups import grouped
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere.core.variants import Variant
 from ampere.errors import AmpereError
 from ampere.estimators.additive import fit_additive
@@ -80,7 +81,7 @@ def first_points(variants: Sequence[Measurement], points: int) -> list[Measureme
 
 
 def _draw(data: Json) -> Mapping[str, Figure]:
-    benches = tables.grouped(data, lambda row: row["bench"])
+    benches = grouped(data, lambda row: row["bench"])
     figure, panels = drawing.grid(len(benches), sharey=True)
     for rows, axes in zip(benches, panels, strict=True):
         for method in ("paper", "additive"):
@@ -109,7 +110,7 @@ def _at(row: Json, method: str, most: float) -> float | None:
     return known[-1] if known else None
 
 
-def _table(data: Json) -> tables.Page:
+def _table(data: Json) -> Page:
     rows = [
         (
             drawing.FAMILIES[row["family"]],

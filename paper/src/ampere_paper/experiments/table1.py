@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.core import tables
+from ampere.core import units
 from ampere.core.layers import Json
+from ampere.core.page import Page
 from ampere_paper import drawing
 from ampere_paper.experiments.experiment import Experiment, holds
 from ampere_paper.figures import INK, PALE
@@ -71,7 +72,7 @@ def _draw_one(axes: Axes, rows: list[Json]) -> None:
     drawing.plain_log(axes.yaxis)
 
 
-def _table(data: Json) -> tables.Page:
+def _table(data: Json) -> Page:
     rows = [
         (
             drawing.FAMILIES[row["family"]],
@@ -105,7 +106,7 @@ def _sentence(data: Json) -> str:
 
 
 def _span(values: list[float]) -> str:
-    low, high = tables.seconds(min(values)), tables.seconds(max(values))
+    low, high = units.seconds(min(values)), units.seconds(max(values))
     return low if low == high else f"{low} to {high}"
 
 

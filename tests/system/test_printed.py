@@ -1,6 +1,6 @@
-"""What is printed: units, tables, and the pages of every result against golden files.
+"""What is printed: the pages of every result against golden files.
 
-`UPDATE_GOLDEN=1 pytest tests/test_tables.py` writes the golden files anew; read the difference.
+`UPDATE_GOLDEN=1 pytest tests/system/test_printed.py` writes them anew; read the difference.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.core import tables
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Layer, LayerKind, Role, Widths
 from ampere.estimators.base import Cost, Line
@@ -273,103 +272,7 @@ def test_an_estimate_that_covers_nothing_is_unknown_and_not_zero() -> None:
     assert repr(bare).startswith("unknown")
 
 
-def test_every_provenance_has_a_sentence() -> None:
-    for provenance in Provenance:
-        sentence = tables.origin(provenance.value)
-        assert sentence.startswith("measured") == (provenance.metered == "measured")
-        assert sentence.startswith("measured") != ("not measured" in sentence)
-    assert tables.origin(None) == "of unknown origin"
-
-
 def test_a_measurement_is_still_compared_by_value() -> None:
     assert a_measurement() == a_measurement()
     assert a_measurement() != a_measurement(repeats=15)
     assert "\n" not in repr(a_measurement(failed="two\nlines"))
-
-
-@pytest.mark.parametrize(
-    ("energy_j", "text"),
-    [
-        (0.0, "0 J"),
-        (1.234e-3, "1.23 mJ"),
-        (45.6, "45.6 J"),
-        (1200.0, "1.20 kJ"),
-        (999.6, "1.00 kJ"),
-        (999.4, "999 J"),
-        (-3e-6, "-3.00 µJ"),
-        (1e-12, "0.00100 nJ"),
-        (math.nan, "unknown"),
-        (math.inf, "unknown"),
-    ],
-)
-def test_joules(energy_j: float, text: str) -> None:
-    assert tables.joules(energy_j) == text
-
-
-@pytest.mark.parametrize(
-    ("time_s", "text"),
-    [
-        (2.3e-3, "2.30 ms"),
-        (12.0, "12.0 s"),
-        (59.9, "59.9 s"),
-        (59.96, "1 min"),
-        (65.0, "1 min 5 s"),
-        (3599.6, "1 h"),
-        (4320.0, "1 h 12 min"),
-        (86399.0, "1 d"),
-        (97200.0, "1 d 3 h"),
-        (math.nan, "unknown"),
-    ],
-)
-def test_seconds(time_s: float, text: str) -> None:
-    assert tables.seconds(time_s) == text
-
-
-def test_other_units() -> None:
-    assert tables.flops(743e6) == "743 MFLOP"
-    assert tables.watt_hours(54000) == "15.0 Wh"
-    assert tables.watts(2.7) == "2.70 W"
-    assert tables.percent(0.2649) == "26.5 %"
-    assert [tables.percent(share) for share in (0.0, 1e-5)] == ["0.0 %", "<0.1 %"]
-    assert tables.same_unit([20.0, 0.001, 0.0], "J") == ("J", ["20.00", "<0.01", "0.00"])
-    assert tables.percent(None) == tables.percent(math.nan) == "unknown"
-    assert [tables.plural(n, "step") for n in (1, 2000)] == ["1 step", "2,000 steps"]
-
-
-@given(st.floats(1e-9, 1e15))
-def test_three_digits_are_right(value: float) -> None:
-    text, unit = tables.joules(value).split()
-    power = {"n": -9, "µ": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15}
-    assert math.isclose(float(text) * 10.0 ** power.get(unit[:-1], 0), value, rel_tol=0.0051)
-    assert len(text.replace(".", "")) == 3
-
-
-@given(st.lists(st.floats(1e-9, 1e12), min_size=1))
-def test_a_column_has_one_unit_and_keeps_its_order(values: list[float]) -> None:
-    unit, texts = tables.same_unit(values, "J")
-    assert unit.endswith("J")
-    assert len({len(text.partition(".")[2]) for text in texts}) == 1
-    numbers = [_number(text) for text in texts]
-    assert sorted(numbers) == [number for _, number in sorted(zip(values, numbers, strict=True))]
-
-
-def test_a_table_is_aligned() -> None:
-    text = tables.table(("name", "n"), (("a", "1"), ("bcd", "200")), "<>", ("total", "201"))
-    assert text.splitlines() == [
-        "name     n",
-        "──────────",
-        "a        1",
-        "bcd    200",
-        "──────────",
-        "total  201",
-    ]
-
-
-def test_equal_things_stand_together_in_order() -> None:
-    assert tables.grouped("abac", str) == [["a", "a"], ["b"], ["c"]]
-    assert [tables.times("x", n) for n in (1, 3)] == ["x", "x ×3"]
-
-
-def test_bars_are_as_long_as_their_values() -> None:
-    assert [len(tables.bar(value, 4.0, 8)) for value in (4.0, 2.0, 0.0, -1.0)] == [8, 4, 0, 0]
-    assert tables.bar(0.0, 0.0) == ""
