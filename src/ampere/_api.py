@@ -165,14 +165,14 @@ def after_steps(
         (row,) = measure_workloads(device, [(itself.workload, itself.layers)], nominal, few)
     if row.failed is not None:
         raise MeasurementFailed(f"the model could not be metered: {row.failed}")
-    told = profile.tell(row)
-    if any(rejection.row is row for rejection in told.rejected):
+    sharpened = profile.tell(row)
+    if any(rejection.row is row for rejection in sharpened.rejected):
         # The profile knows nothing like it: the steps themselves are all there is to go by.
-        reason = told.rejected[-1].reason
+        reason = sharpened.rejected[-1].reason
         warnings.warn(f"the profile does not fit this model, so only its steps count: {reason}",
                       stacklevel=2)  # fmt: skip
         return replace(profile, measurements=(row,))
-    return told
+    return sharpened
 
 
 def evaluate(
@@ -190,8 +190,8 @@ def evaluate(
     watch: Watch = unwatched,
 ) -> Evaluation:
     """Meter unseen members of a model's family and compare every method with them."""
-    known = Profile.load(path).training  # also: is there a profile at all?
-    training = training or known
+    usual = Profile.load(path).training  # also: is there a profile at all?
+    training = training or usual
     training = replace(training, loss=present_loss(training.loss))
     spec = ModelSpec(model, input_text(input), training)
     with device_or_local(device) as device:
@@ -250,12 +250,12 @@ def align(
     trace = read_trace(str(log), format)
     if pulse_at is not None:
         offset_s = pulse_at - trace.find_pulse(PULSE)
-    found = align_rows(rows, trace, offset_s)
-    if len(found) < len(rows):
-        left = units.plural(len(rows) - len(found), "row")
+    aligned = align_rows(rows, trace, offset_s)
+    if len(aligned) < len(rows):
+        left = units.plural(len(rows) - len(aligned), "row")
         warnings.warn(f"{left} left out: failed, or without the times of its bursts", stacklevel=2)
     identity = {**header.fingerprint.identity, "meter": "log"}
-    told = replace(
+    external = replace(
         header,
         fingerprint=replace(header.fingerprint, identity=identity),
         meter={"name": "log", "settings": {"path": str(log)}},
@@ -263,7 +263,7 @@ def align(
         reference_energy_j=None,
         idle_w=None,
     )
-    profile = Profile(tuple(found), told)
+    profile = Profile(tuple(aligned), external)
     profile.save(output)
     return profile
 
@@ -290,9 +290,9 @@ def calibrate(
     else:
         loads = [Load(1.0, float(busy), power_w) for busy, power_w in (watts or {}).items()]
         against = "watts that were typed in"
-    found = fit_watts(loads, against, utc_now())
-    store(found)
-    return found
+    calibration = fit_watts(loads, against, utc_now())
+    store(calibration)
+    return calibration
 
 
 def _recorded(device: Device, itself: Network) -> list[Network]:
@@ -300,14 +300,14 @@ def _recorded(device: Device, itself: Network) -> list[Network]:
     if not isinstance(device, RecordedDevice):
         return []
     kinds = {layer.kind.name for layer in itself.layers}
-    found = [
+    networks = [
         Network(f"recorded {i}", Workload(row.layers), row.layers)
         for i, row in enumerate(device.networks, 1)
         if any(layer.kind.name in kinds for layer in row.layers)
     ]
-    if not found:
+    if not networks:
         raise DataError(f"no network with a layer of {itself.name} was recorded")
-    return found
+    return networks
 
 
 __all__ = [

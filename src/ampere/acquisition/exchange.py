@@ -79,13 +79,13 @@ def ask(
         if asks_of is None or model is None:
             raise DataError(f"{path} was not begun by `ampere ask`: it cannot be asked")
         try:
-            given, how = asks_of["input"], Training(**asks_of["training"])
+            inputs, how = asks_of["input"], Training(**asks_of["training"])
             strategy = Strategy(**asks_of["strategy"])
             if max_measurements is not None:
                 strategy = replace(strategy, max_measurements=max_measurements)
         except (KeyError, TypeError) as error:
             raise JournalError(f"{path} line 1: `asks` is damaged ({error!r})") from None
-        profiler = make_profiler(read_network(model, given, how), strategy)
+        profiler = make_profiler(read_network(model, inputs, how), strategy)
         resume(profiler, journal.measurements)
     while not profiler.should_stop:
         if networks := profiler.ask(n):
@@ -110,7 +110,7 @@ def tell(
     with Journal.open(path, header) as journal:
         if not any_device:
             _refuse_strangers(journal, measurements)
-        for row in _without_known(measurements, journal.measurements):
+        for row in _without_repeats(measurements, journal.measurements):
             journal.append(row)
         method = (journal.header.asks or {}).get("strategy", {}).get("method", "additive")
         return Profile(tuple(journal.measurements), journal.header, method)
@@ -124,17 +124,17 @@ def _as_network(asked: Variant | Network) -> Network:
     return Network(str(asked), Workload(layers), layers)
 
 
-def _without_known(
-    rows: Sequence[Measurement], known: Sequence[Measurement]
+def _without_repeats(
+    rows: Sequence[Measurement], earlier: Sequence[Measurement]
 ) -> Sequence[Measurement]:
     """Rows that were not told before; without seconds nobody knows, and they are new."""
-    there = {json.dumps(row.to_json(), sort_keys=True) for row in known}
+    texts = {json.dumps(row.to_json(), sort_keys=True) for row in earlier}
     new = []
     for row in rows:
         text = json.dumps(row.to_json(), sort_keys=True)
-        if text not in there or not (math.isfinite(row.time_s_per_step) or row.failed):
+        if text not in texts or not (math.isfinite(row.time_s_per_step) or row.failed):
             new.append(row)
-        there.add(text)
+        texts.add(text)
     if len(new) < len(rows):
         again = units.plural(len(rows) - len(new), "row")
         warnings.warn(f"{again} left out: in the profile already", stacklevel=3)
@@ -143,13 +143,12 @@ def _without_known(
 
 def _refuse_strangers(journal: Journal, measurements: Sequence[Measurement]) -> None:
     ours = journal.header.fingerprint
-    known = {ours.id, ours.identity.get("device", ours.id), ""}
-    known |= {row.device for row in journal.measurements}
+    names = {ours.id, ours.identity.get("device", ours.id), ""}
+    names |= {row.device for row in journal.measurements}
     for i, row in enumerate(measurements, start=1):
-        if row.device not in known:
-            names = ", ".join(sorted(filter(None, known)))
+        if row.device not in names:
             raise FingerprintError(
-                f"row {i} is of device {row.device}, the profile of {names};"
+                f"row {i} is of device {row.device}, the profile of {', '.join(sorted(filter(None, names)))};"
                 " --any-device mixes them all the same"
             )
         if row.provenance is not journal.header.provenance:

@@ -31,7 +31,7 @@ class _Progress:
 
     isolation: Isolation
     candidates: list[Widths]
-    told: set[Widths] = field(default_factory=set)
+    measured: set[Widths] = field(default_factory=set)
     asked: set[Widths] = field(default_factory=set)
     process: KindProcess | None = None
     ended: bool = False
@@ -92,7 +92,7 @@ class Isolator:
         if more:  # one kind at two widths tells of neither
             return
         progress.asked.discard(widths)
-        progress.told.add(widths)
+        progress.measured.add(widths)
         self._refit(progress)
 
     @property
@@ -132,10 +132,12 @@ class Isolator:
         return None
 
     def _left(self, progress: _Progress) -> int:
-        return max(0, min(self.strategy.max_points, len(progress.candidates)) - len(progress.told))
+        return max(
+            0, min(self.strategy.max_points, len(progress.candidates)) - len(progress.measured)
+        )
 
     def _next(self, progress: _Progress, affordable: float) -> Widths | None:
-        used = progress.told | progress.asked
+        used = progress.measured | progress.asked
         starts = [widths for widths in progress.starts if widths not in used]
         if starts:
             return starts[0]
@@ -152,9 +154,9 @@ class Isolator:
     def _share(self, progress: _Progress, affordable: float) -> float:
         """What is left of this kind's part of all that can be measured, by its dimensions."""
         open_kinds = [p for p in self._kinds.values() if not p.ended]
-        pool = affordable + sum(len(p.told) for p in open_kinds)
+        pool = affordable + sum(len(p.measured) for p in open_kinds)
         weight = sum(2.0 ** len(p.isolation.bounds) for p in open_kinds)
-        return pool * 2.0 ** len(progress.isolation.bounds) / weight - len(progress.told)
+        return pool * 2.0 ** len(progress.isolation.bounds) / weight - len(progress.measured)
 
     def end_phase(self) -> None:
         """End the kinds whose turn it is, because there is no time for more of them."""
@@ -168,23 +170,23 @@ class Isolator:
     def _refit(self, progress: _Progress) -> None:
         """Fit a kind again, and see whether it has ended."""
         turn = ORDER.index(progress.isolation.kind.role)
-        known = {  # those before it: what was learnt from this kind must not teach it
+        learnt_before = {  # what was learnt from this kind must not teach it
             name: other.process
             for name, other in self._kinds.items()
             if other.process is not None and ORDER.index(other.isolation.kind.role) < turn
         }
-        points = isolated_points(progress.isolation.kind.name, usable(self._rows), known)
+        points = isolated_points(progress.isolation.kind.name, usable(self._rows), learnt_before)
         if points:
             kind = progress.isolation.kind.name
             progress.process = fit_kind(kind, points, self.strategy.kernel)
-        started = all(widths in progress.told for widths in progress.starts)
+        started = all(widths in progress.measured for widths in progress.starts)
         full = self._left(progress) == 0
         progress.ended = started and (full or (not progress.asked and self._is_sure(progress)))
 
     def _is_sure(self, progress: _Progress) -> bool:
         """Largest standard deviation at most `tolerance` × mean; never on the bounds alone."""
         process = progress.process
-        if process is None or len(progress.told) <= len(progress.starts):
+        if process is None or len(progress.measured) <= len(progress.starts):
             return False
         guide = self._guide(process)
         _, std = guide.predict(process.scale([_row(widths) for widths in progress.candidates]))

@@ -72,14 +72,14 @@ class Prober:
 
     def ask(self, n: int = 1, affordable: float = float("inf")) -> list[Network]:
         """Up to n networks to measure next; none if there is no time, or nothing left to ask."""
-        known = self._known
+        measured = self._measured
         least = 2 - len(self._rows)  # without two there is no fit; unless they fail and fail
-        room = int(min(n, self.limit - known, max(affordable, least)))
+        room = int(min(n, self.limit - measured, max(affordable, least)))
         free = [probe for key, probe in self._open.items() if key not in self._asked]
         if room < 1 or not free:
             return []
         fit = self._refit()
-        missing = START - known
+        missing = START - measured
         chosen = free[: min(room, missing)] if fit is None or missing > 0 else []
         if not chosen and fit is not None:
             chosen = self._best(fit, free, room)
@@ -101,13 +101,13 @@ class Prober:
     @property
     def should_stop(self) -> bool:
         """Whether the answers are sharp enough, or the measurements used up."""
-        known = self._known
-        if self.ended or known >= self.limit or not self._open:
+        measured = self._measured
+        if self.ended or measured >= self.limit or not self._open:
             return True
-        return known > START and self.half_interval <= self.tolerance
+        return measured > START and self.half_interval <= self.tolerance
 
     @property
-    def _known(self) -> int:
+    def _measured(self) -> int:
         """Rows of these kinds of layers; a journal may hold another family's too."""
         rows = usable(self._rows)
         return sum(any(layer.kind.name in self._kinds for layer in row.layers) for row in rows)
@@ -125,7 +125,7 @@ class Prober:
     @property
     def remaining(self) -> int:
         """How many more measurements it takes at most."""
-        return max(0, min(self.limit - self._known, len(self._open)))
+        return max(0, min(self.limit - self._measured, len(self._open)))
 
     phase = None  # it takes all layers together
 
@@ -177,9 +177,9 @@ class Prober:
     ) -> tuple[Array, Array]:
         """Means and covariance of the joules of networks, or of what else guides."""
         whole = [(*layers, STEP) for layers in networks]
-        found, counts = distinct(whole)
+        layers, counts = distinct(whole)
         context = np.array([depth_context(layers[:-1]) for layers in whole])
-        return self._process(fit).predict(fit.encoder.encode(found), counts, context)
+        return self._process(fit).predict(fit.encoder.encode(layers), counts, context)
 
     def _process(self, fit: AdditiveFit) -> SumProcess:
         return fit.time if self.guide == "time" and fit.time is not None else fit.energy
@@ -201,8 +201,8 @@ def _last_refit(rows: int) -> int:
 
 def _bytes(network: Network) -> float:
     """What it holds, roughly: activations and parameters."""
-    known = [layer.features for layer in network.layers]
-    return math.fsum((f.activation_bytes or 0.0) + (f.parameter_bytes or 0.0) for f in known)
+    features = [layer.features for layer in network.layers]
+    return math.fsum((f.activation_bytes or 0.0) + (f.parameter_bytes or 0.0) for f in features)
 
 
 def _time(fit: AdditiveFit, layers: Sequence[Layer]) -> float:

@@ -45,5 +45,5 @@ class Strategy:
         if self.guide not in GUIDES:
             raise DataError(f"unknown guide {self.guide!r}: use one of {', '.join(GUIDES)}")
         if self.kernel not in KERNELS:
-            known = ", ".join(KERNELS)
-            raise DataError(f"unknown kernel {self.kernel!r}: use one of {known}")
+            kernels = ", ".join(KERNELS)
+            raise DataError(f"unknown kernel {self.kernel!r}: use one of {kernels}")
