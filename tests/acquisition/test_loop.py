@@ -298,4 +298,4 @@ def test_more_points_of_a_last_kind_are_not_learnt_from_what_it_taught() -> None
     assert variant.subject.kind.role is Role.LAST
     again.tell(answer(variant))
     progress = again._kinds[variant.subject.kind.name]
-    assert progress.process is not None and len(progress.process.points) == len(progress.told)
+    assert progress.process is not None and len(progress.process.points) == len(progress.measured)

@@ -147,8 +147,9 @@ def _refuse_strangers(journal: Journal, measurements: Sequence[Measurement]) -> 
     names |= {row.device for row in journal.measurements}
     for i, row in enumerate(measurements, start=1):
         if row.device not in names:
+            ours_by_name = ", ".join(sorted(filter(None, names)))
             raise FingerprintError(
-                f"row {i} is of device {row.device}, the profile of {', '.join(sorted(filter(None, names)))};"
+                f"row {i} is of device {row.device}, the profile of {ours_by_name};"
                 " --any-device mixes them all the same"
             )
         if row.provenance is not journal.header.provenance:
