@@ -8,19 +8,13 @@ import random
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.layers import (
-    Call,
-    Features,
-    Json,
-    Layer,
-    LayerKind,
-    Port,
-    Role,
-    Size,
-    Structure,
-    Widths,
-)
+from ampere.core.layers import Features, Layer, LayerKind, Role
+from ampere.core.sizes import Size
+from ampere.core.structure import Call, Port, Structure
+from ampere.core.terms import ValueRef
+from ampere.core.types import Json
 from ampere.core.variants import Isolation, Plan
+from ampere.core.widths import Widths
 from ampere.core.workloads import Workload
 from ampere.devices.base import Burst, Loaded
 from ampere.errors import MeasurementFailed
@@ -180,8 +174,8 @@ def exact(layers: Sequence[Layer], cost: Callable[[Layer], Cost] = known_cost) -
 LINEAR = Structure(
     (Port((Size("in"),)),),
     (Port((3,)),),
-    (Call("Linear", {"in_features": {"size": "in"}, "out_features": 3}, ({"value": 0},)),),
-    {"value": 1},
+    (Call("Linear", {"in_features": Size("in"), "out_features": 3}, (ValueRef(0),)),),
+    ValueRef(1),
     multiples={"in": 1},
 )
 SMALL = LayerKind("last linear", Role.LAST, "linear", {"batch": 4, "optimizer": "sgd"}, LINEAR)

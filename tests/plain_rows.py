@@ -3,7 +3,8 @@
 import math
 from collections.abc import Mapping
 
-from ampere.core.layers import Features, Layer, LayerKind, Role, Widths
+from ampere.core.layers import Features, Layer, LayerKind, Role
+from ampere.core.widths import Widths
 from ampere.records.measurement import Measurement
 
 

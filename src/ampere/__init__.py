@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from ampere.acquisition.measure import Effort
     from ampere.acquisition.strategy import Strategy
     from ampere.core.inputs import Inputs, InputSpec
-    from ampere.core.layers import Features, Layer, LayerKind, Role, Widths
+    from ampere.core.layers import Features, Layer, LayerKind, Role
     from ampere.core.training import Training
+    from ampere.core.widths import Widths
     from ampere.core.workloads import Settings
     from ampere.devices.base import Device
     from ampere.devices.local import LocalDevice
@@ -67,7 +68,7 @@ _HOMES = {
     "Settings": "ampere.core.workloads",
     "Strategy": "ampere.acquisition.strategy",
     "Training": "ampere.core.training",
-    "Widths": "ampere.core.layers",
+    "Widths": "ampere.core.widths",
     "after_steps": "ampere._api",
     "align": "ampere._api",
     "ask": "ampere.acquisition.exchange",

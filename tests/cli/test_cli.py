@@ -26,7 +26,8 @@ from ampere.cli import meters as doctor
 from ampere.cli import options, progress
 from ampere.cli.app import app
 from ampere.cli.shell import BROKEN_PIPE, json_text
-from ampere.core.layers import Features, Layer, LayerKind, Role, Widths
+from ampere.core.layers import Features, Layer, LayerKind, Role
+from ampere.core.widths import Widths
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.errors import MeterError, MeterFault
 from ampere.estimators.base import Cost

@@ -19,9 +19,14 @@ from torch import Tensor, nn
 from ampere import zoo
 from ampere.core.choices import resample
 from ampere.core.description import describe
-from ampere.core.layers import Call, Json, Layer, LayerKind, Port, Role, Size, Structure, Widths
+from ampere.core.layers import Layer, LayerKind, Role
+from ampere.core.sizes import Size, SizePower
+from ampere.core.structure import Call, Port, Structure
+from ampere.core.terms import ValueRef
 from ampere.core.training import Training
+from ampere.core.types import Json
 from ampere.core.variants import sample
+from ampere.core.widths import Widths
 from ampere.pytorch.reader import plan_variants, read
 from ampere.pytorch.runtime.builder import Network, build, network_inputs
 from ampere.pytorch.runtime.losses import returned_tensors
@@ -243,10 +248,10 @@ def test_names_of_arguments_options_and_results_mean_nothing() -> None:
         (Port((Size("in"), 4, 4)),),
         (Port((Size("in"), 10, 10)),),
         (
-            Call("Upsample", {"size": [8, 8]}, ({"value": 0},)),
-            Call("torch.nn.functional.pad", {}, ({"value": 1}, (1, 1, 1, 1)), {"value": 0.5}),
+            Call("Upsample", {"size": (8, 8)}, (ValueRef(0),)),
+            Call("torch.nn.functional.pad", {}, (ValueRef(1), (1, 1, 1, 1)), {"value": 0.5}),
         ),
-        {"dict": {"size": {"value": 2}, "value": [{"value": 1}]}},
+        {"size": ValueRef(2), "value": (ValueRef(1),)},
         multiples={"in": 1},
     )
     network = plain(describe([layer(structure, **{"in": 3})]))
@@ -263,12 +268,12 @@ def test_sizes_and_powers_are_filled_in_wherever_they_stand() -> None:
         (Port((Size("in"),)),),
         (Port((Size("in", 1, 2), 2)),),
         (
-            Call("Linear", {"in_features": {"size": "in"}, "out_features": {"size": "2*in"}},
-                 ({"value": 0},)),
-            Call("torch.mul", {}, ({"value": 1}, {"power": ["in", -0.5]})),
-            Call("torch.Tensor.reshape", {}, ({"value": 2}, [-1, {"size": "in/2"}, 4])),
+            Call("Linear", {"in_features": Size("in"), "out_features": Size("in", 2)},
+                 (ValueRef(0),)),
+            Call("torch.mul", {}, (ValueRef(1), SizePower(Size("in"), -0.5))),
+            Call("torch.Tensor.reshape", {}, (ValueRef(2), (-1, Size("in", 1, 2), 4))),
         ),
-        {"value": 3},
+        ValueRef(3),
         multiples={"in": 2},
     )  # fmt: skip
     network = plain(describe([layer(structure, **{"in": 16})]))
@@ -283,12 +288,10 @@ def test_inputs_that_nobody_reads_are_left_out_and_outputs_that_nobody_reads_are
     two = Structure(
         (Port((4,)),),
         (Port((4,)), Port((4,))),
-        (Call("torch.relu", {}, ({"value": 0},)), Call("torch.tanh", {}, ({"value": 0},))),
-        [{"value": 1}, {"value": 2}],
+        (Call("torch.relu", {}, (ValueRef(0),)), Call("torch.tanh", {}, (ValueRef(0),))),
+        (ValueRef(1), ValueRef(2)),
     )
-    end = Structure(
-        (Port((4,)),), (Port((4,)),), (Call("Tanh", {}, ({"value": 0},)),), {"value": 1}
-    )
+    end = Structure((Port((4,)),), (Port((4,)),), (Call("Tanh", {}, (ValueRef(0),)),), ValueRef(1))
     first = replace(layer(two), reads=((-1, 1),))
     network = plain(describe([first, replace(layer(end), reads=((0, 1),))]))
     assert len(network["inputs"]) == 1
@@ -305,8 +308,8 @@ def test_a_single_layer_with_several_inputs_needs_no_reads() -> None:
     both = Structure(
         (Port((4,)), Port((4,), "int64", 9, False)),
         (Port((4,)),),
-        (Call("torch.add", {}, ({"value": [0, 0]}, {"value": [0, 1]})),),
-        {"value": 1},
+        (Call("torch.add", {}, (ValueRef(0, (0,)), ValueRef(0, (1,)))),),
+        ValueRef(1),
     )
     network = plain(describe([layer(both)]))
     assert network["inputs"][1] == {"shape": [2, 4], "dtype": "int64", "grad": False, "below": 9}
@@ -316,12 +319,12 @@ def test_a_single_layer_with_several_inputs_needs_no_reads() -> None:
 def test_a_module_that_runs_again_is_one() -> None:
     square = {"in_features": 4, "out_features": 4}
     port = (Port((4,)),)
-    plain_end = Structure(port, port, (Call("Tanh", {}, ({"value": 0},)),), {"value": 1})
+    plain_end = Structure(port, port, (Call("Tanh", {}, (ValueRef(0),)),), ValueRef(1))
     twice = Structure(
         port,
         port,
-        (Call("Linear", square, ({"value": 0},)), Call("Linear", square, ({"value": 1},), again=1)),
-        {"value": 2},
+        (Call("Linear", square, (ValueRef(0),)), Call("Linear", square, (ValueRef(1),), again=1)),
+        ValueRef(2),
     )
     network = plain(describe([layer(plain_end), layer(twice)]))
     assert [call.get("again") for call in network["calls"]] == [None, None, 2]

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.core.layers import Layer, LayerKind, Role, Widths
+from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.training import DTYPES, Training, stated_training, training_of
+from ampere.core.widths import Widths
 from ampere.errors import ModelError
 
 settings = st.builds(

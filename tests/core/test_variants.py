@@ -13,9 +13,12 @@ from torch import nn
 
 from ampere import zoo
 from ampere.core.inputs import parse_inputs
-from ampere.core.layers import Layer, LayerKind, Role, Size, Structure, Widths, shape_at
+from ampere.core.layers import Layer, LayerKind, Role
+from ampere.core.sizes import Size, shape_at
+from ampere.core.structure import Structure
 from ampere.core.training import Training
 from ampere.core.variants import Isolation, Plan, Variant, isolate
+from ampere.core.widths import Widths
 from ampere.core.workloads import Settings, Workload
 from ampere.errors import ModelError
 from ampere.pytorch.graph.reader import read_layers

@@ -16,7 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.acquisition.measure import measure, take_reference
-from ampere.core.layers import Call, Features, Layer, LayerKind, Port, Role, Size, Structure, Widths
+from ampere.core.layers import Features, Layer, LayerKind, Role
+from ampere.core.sizes import Size
+from ampere.core.structure import Call, Port, Structure
+from ampere.core.terms import ValueRef
+from ampere.core.widths import Widths
 from ampere.core.workloads import IDLE, REFERENCE, ModelSpec, Workload
 from ampere.devices.base import Device
 from ampere.devices.physics import STAGES, Hardware, Pace, load_hardware, paces, simulated_devices
@@ -301,8 +305,8 @@ class TestPhysics:
 
     def test_calls_are_launched_one_by_one_and_cells_at_every_position(self) -> None:
         ports = (Port((20, Size("in"))),), (Port((20, Size("out"))),)
-        cell = Call("LSTM", {"bias": True}, ({"value": 0},))
-        relu = Call("ReLU", {}, ({"value": 1},))
+        cell = Call("LSTM", {"bias": True}, (ValueRef(0),))
+        relu = Call("ReLU", {}, (ValueRef(1),))
         structure = Structure(*ports, (cell, relu), 2, {"in": 1, "out": 1})
         kind = LayerKind("lstm", Role.HIDDEN, "lstm", {"length": 20}, structure)
         layer = Layer("lstm", kind, Widths({"in": 4, "out": 4}))

@@ -30,8 +30,8 @@ from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.measure import Effort, Event
 from ampere.acquisition.strategy import Strategy
 from ampere.core.fingerprint import local_fingerprint
-from ampere.core.layers import Widths
 from ampere.core.training import Training
+from ampere.core.widths import Widths
 from ampere.core.workloads import ModelSpec, Settings, Workload
 from ampere.devices import ssh, worker_device
 from ampere.devices.ssh import SshDevice

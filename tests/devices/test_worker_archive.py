@@ -19,7 +19,11 @@ import pytest
 from torch import nn
 
 import ampere
-from ampere.core.layers import Call, Layer, LayerKind, Port, Role, Size, Structure, Widths
+from ampere.core.layers import Layer, LayerKind, Role
+from ampere.core.sizes import Size
+from ampere.core.structure import Call, Port, Structure
+from ampere.core.terms import ValueRef
+from ampere.core.widths import Widths
 from ampere.core.workloads import Workload
 from ampere.devices import worker_archive as archive_module
 from ampere.devices.worker_archive import BARE, MODULES, worker_archive
@@ -135,9 +139,9 @@ def test_an_older_torch_there_builds_what_it_can(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(nn, "BatchNorm2d", OldNorm)
 
     def norm(**more: bool) -> Layer:
-        call = Call("BatchNorm2d", {"num_features": {"size": "in"}, **more}, ({"value": 0},))
+        call = Call("BatchNorm2d", {"num_features": Size("in"), **more}, (ValueRef(0),))
         ports = (Port((Size("in"), 5, 5)),)
-        structure = Structure(ports, ports, (call,), {"value": 1}, multiples={"in": 1})
+        structure = Structure(ports, ports, (call,), ValueRef(1), multiples={"in": 1})
         kind = LayerKind("norm", Role.HIDDEN, "norm", {"batch": 2}, structure)
         return Layer("norm", kind, Widths({"in": 3}))
 

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ampere.core.layers import Features, Layer, LayerKind, Role, Widths
+from ampere.core.layers import Features, Layer, LayerKind, Role
+from ampere.core.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators import sum_process
 from ampere.estimators.additive import AdditiveFit, fit_additive, fit_roofline, inflation

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.core.layers import Features, Json, Layer, LayerKind, Role, Widths
+from ampere.core.layers import Features, Layer, LayerKind, Role
+from ampere.core.types import Json
 from ampere.core.variants import MOST_LAYERS
+from ampere.core.widths import Widths
 from ampere.estimators.encoding import (
     FEATURES,
     STEP,

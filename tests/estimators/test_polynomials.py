@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.estimators.polynomials import SAMPLES, Array, FeaturePolynomial, fit_features
+from ampere.core.arrays import Array
+from ampere.estimators.polynomials import SAMPLES, FeaturePolynomial, fit_features
 
 Counted = Callable[..., Sequence[float | None]]
 

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
+from ampere.core.arrays import Array
 from ampere.estimators import linear_mean, sum_process
-from ampere.estimators.linear_mean import Array, Layers, expand
+from ampere.estimators.linear_mean import Layers, expand
 from ampere.estimators.sum_process import Hyper, Rows, SumProcess, covariance, fit
 
 HYPER = Hyper(0.3, 0.2, 0.05, 0.02, 0.08, (2.0, 1.3, 3.0))

@@ -12,7 +12,7 @@ from ampere.acquisition.families import members, resample
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.loop import open_journal, run_profiler
 from ampere.acquisition.strategy import Strategy
-from ampere.core.layers import shape_at
+from ampere.core.sizes import shape_at
 from ampere.core.workloads import ModelSpec
 from ampere.errors import FingerprintError, NotCovered
 from ampere.evaluation.evaluate import Evaluation, ModelResult, evaluate

@@ -3,7 +3,7 @@ from collections.abc import Mapping
 import pytest
 
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.layers import Json
+from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Burst, Device, Loaded
 from ampere.errors import DataError, DeviceError, MeasurementFailed, MeterFault

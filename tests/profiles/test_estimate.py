@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.core.layers import Layer, LayerKind, Role, Widths
+from ampere.core.layers import Layer, LayerKind, Role
+from ampere.core.widths import Widths
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Cost, Layerwise
 from ampere.meters.base import Provenance

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ampere.core.layers import Features, Layer, LayerKind, Role, Widths
+from ampere.core.layers import Features, Layer, LayerKind, Role
+from ampere.core.widths import Widths
 from ampere.profiles.landscape import landscapes
 from ampere.profiles.profile import Profile, fit
 from ampere.records.measurement import Measurement

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 import ampere
 from ampere import zoo
 from ampere.core.choices import resample
-from ampere.core.layers import Layer, LayerKind, Role, Widths
+from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.training import Training
+from ampere.core.widths import Widths
 from ampere.datasets import open_data
 from ampere.errors import AmpereError, DataError, FingerprintError, ModelError, NotCovered
 from ampere.estimators.additive import AdditiveFit

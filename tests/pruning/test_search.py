@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ampere.core.arrays import Array, Ints
 from ampere.core.choices import resample
 from ampere.core.layers import Features, Layer
 from ampere.errors import DataError
 from ampere.estimators.additive import fit_additive
-from ampere.estimators.linear_mean import Array, Ints
 from ampere.profiles.family_tables import FamilyTables
 from ampere.pruning.guide import EnergyGuide, FlopsGuide
 from ampere.pruning.search import SEARCHES, Evolution, Gradient, Random, Search, Space, draw, regrow

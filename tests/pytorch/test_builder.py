@@ -16,7 +16,10 @@ from torch import nn
 
 from ampere import zoo
 from ampere.core.inputs import parse_inputs
-from ampere.core.layers import Call, Layer, LayerKind, Port, Role, Structure, Widths
+from ampere.core.layers import Layer, LayerKind, Role
+from ampere.core.structure import Call, Port, Structure
+from ampere.core.terms import ValueRef
+from ampere.core.widths import Widths
 from ampere.errors import ModelError
 from ampere.pytorch.graph.reader import read_layers
 from ampere.pytorch.graph.trace import synthetic_inputs
@@ -122,8 +125,8 @@ def test_only_functions_of_torch_are_called(name: str) -> None:
 
 
 def test_only_modules_of_torch_are_built() -> None:
-    calls = (Call("Sequential2", {}, ({"value": 0},)),)
-    structure = Structure((Port((4,)),), (Port((4,)),), calls, {"value": 1})
+    calls = (Call("Sequential2", {}, (ValueRef(0),)),)
+    structure = Structure((Port((4,)),), (Port((4,)),), calls, ValueRef(1))
     layer = Layer("odd", LayerKind("odd", Role.LAST, "odd", {}, structure), Widths())
     with pytest.raises(ModelError, match="not a module of torch"):
         build([layer])

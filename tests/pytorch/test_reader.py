@@ -17,7 +17,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ampere import zoo
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
-from ampere.core.layers import Layer, Role, Size, Structure
+from ampere.core.layers import Layer, Role
+from ampere.core.sizes import Size
+from ampere.core.structure import Structure
+from ampere.core.terms import ValueRef
 from ampere.core.training import Training
 from ampere.errors import ModelError
 from ampere.pytorch.graph.reader import read_layers
@@ -176,7 +179,7 @@ def test_a_reshape_that_mixes_channels_and_positions_is_understood() -> None:
         {"in": 32, "out": 7},
         {"in": 7},
     ]
-    assert structure(layers[0]).calls[0].arguments["out_channels"] == {"size": "3*out/16"}
+    assert structure(layers[0]).calls[0].arguments["out_channels"] == Size("out", 3, 16)
     assert structure(layers[0]).multiples == {"out": 16}  # 3 channels of 16 positions
     assert_complete(layers, model, parse_inputs("1x8x8"))
 
@@ -479,5 +482,5 @@ def test_a_dead_call_does_not_decide_what_a_layer_hands_on() -> None:
     layers = read(LooksAtItsState(), 5, 4)
     lstm = layers[1].kind.structure
     assert lstm is not None
-    assert lstm.result == {"value": [1, 0]}  # the output, not the state
+    assert lstm.result == ValueRef(1, (0,))  # the output, not the state
     assert lstm.output == (5, Size("out"))

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.core.layers import Features, Layer, LayerKind, Role, Widths
+from ampere.core.layers import Features, Layer, LayerKind, Role
+from ampere.core.widths import Widths
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
 from ampere.records.measurement import STAGES, Measurement, parse_json, read_rows, utc_now

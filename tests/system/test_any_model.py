@@ -21,9 +21,10 @@ from torch.utils.flop_counter import FlopCounterMode
 import ampere
 from ampere.core.choices import choices, resample, resize
 from ampere.core.inputs import Inputs, parse_inputs
-from ampere.core.layers import Layer, Role, Widths
+from ampere.core.layers import Layer, Role
 from ampere.core.training import Training
 from ampere.core.variants import isolate
+from ampere.core.widths import Widths
 from ampere.core.workloads import Settings, Workload
 from ampere.errors import ModelError
 from ampere.pytorch.graph.counter import backward
@@ -263,7 +264,7 @@ def test_a_frozen_body_needs_no_backward_pass_and_adapters_do() -> None:
 
 def test_outputs_keep_their_names() -> None:
     last = layers_of("dict_output")[-1].kind.structure
-    assert last is not None and set(last.result["dict"]) == {"out", "aux"}
+    assert last is not None and set(last.result) == {"out", "aux"}
 
 
 # --- profiling ---

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.layers import Layer, LayerKind, Role, Widths
+from ampere.core.layers import Layer, LayerKind, Role
+from ampere.core.widths import Widths
 from ampere.estimators.base import Cost, Line
 from ampere.evaluation.check import Check
 from ampere.evaluation.evaluate import Evaluation, ModelResult

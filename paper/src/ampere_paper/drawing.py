@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ampere.core import units
 from ampere.core.groups import grouped
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.meters.base import Provenance
 from ampere_paper.figures import (
     BLUE,

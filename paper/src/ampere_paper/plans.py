@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ampere.acquisition.measure import Effort
-from ampere.core.layers import Json
+from ampere.core.types import Json
 from ampere_paper.benches import BENCHES, Bench, bench_names
 
 FOUR = ("lenet5", "cnn5", "har", "lstm")  # the families of the paper's Fig. 8 and Table 1

@@ -25,7 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ampere.core.layers import Features, Layer, LayerKind, Role, Widths
+from ampere.core.layers import Features, Layer, LayerKind, Role
+from ampere.core.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators.additive import fit_additive, fit_roofline
 from ampere.estimators.base import Fit

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from ampere.acquisition.measure import Event, Watch, unwatched
 from ampere.core import units
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.errors import AmpereError, DataError, NotCovered
 from ampere_paper import figures
 from ampere_paper.experiments import choose

@@ -20,8 +20,8 @@ from statistics import fmean
 
 from ampere.core import units
 from ampere.core.fingerprint import local_fingerprint
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
 from ampere.records.measurement import parse_json, utc_now

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from ampere.core import units
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
 from ampere.records.measurement import parse_json, read_provenance, utc_now

@@ -21,8 +21,9 @@ from ampere.acquisition.families import Network, members, read_network
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.prober import make_prober
 from ampere.acquisition.strategy import Strategy
-from ampere.core.layers import Json, Layer
+from ampere.core.layers import Layer
 from ampere.core.training import Training
+from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.additive import fit_additive, fit_roofline

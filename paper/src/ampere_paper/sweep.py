@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ampere.core.layers import Layer, Widths
+from ampere.core.arrays import Array
+from ampere.core.layers import Layer
+from ampere.core.widths import Widths
 from ampere.estimators import gp
 from ampere.meters.base import Provenance
 from ampere.records.measurement import Measurement, succeeded
@@ -25,19 +27,19 @@ class Sweep:
     provenance: Provenance
 
     @property
-    def energy_j(self) -> gp.Array:
+    def energy_j(self) -> Array:
         """Joules of a step at each width."""
         return np.array([row.energy_j_per_step for row in self.rows])
 
     @property
-    def flops(self) -> gp.Array:
+    def flops(self) -> Array:
         """Of a step at each width."""
         return np.array([row.layers[0].features.flops or 0.0 for row in self.rows])
 
-    def at(self, widths: gp.Array) -> gp.Array:
+    def at(self, widths: Array) -> Array:
         """Widths as a process takes them, 0 to 1, a row each."""
         first, last = self.widths[0], self.widths[-1]
-        scaled: gp.Array = (np.asarray(widths, float) - first) / (last - first)
+        scaled: Array = (np.asarray(widths, float) - first) / (last - first)
         return scaled[:, None]
 
     def fit(self, chosen: list[int]) -> gp.GaussianProcess:

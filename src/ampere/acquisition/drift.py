@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+from ampere.core.arrays import Array
+
 FEW = 4  # rounds, below which nothing can be told of how far to follow
 FAR = 3.5  # robust standard deviations at which a value counts no more than one there
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ampere.acquisition.strategy import Strategy
-from ampere.core.layers import Role, Widths
+from ampere.core.layers import Role
 from ampere.core.variants import MOST_LAYERS, Isolation, Plan, Variant, isolate
+from ampere.core.widths import Widths
 from ampere.estimators import gp
 from ampere.estimators.base import usable
 from ampere.estimators.paper import ORDER, KindProcess, fit_kind, isolated_points

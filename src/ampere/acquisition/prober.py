@@ -21,6 +21,7 @@ import numpy as np
 from ampere.acquisition.families import Network, members, resampled
 from ampere.acquisition.measure import Effort
 from ampere.acquisition.strategy import TOLERANCES, Strategy
+from ampere.core.arrays import Array
 from ampere.core.choices import smallest
 from ampere.core.layers import Layer
 from ampere.core.variants import sample
@@ -29,7 +30,6 @@ from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive, inflation
 from ampere.estimators.base import usable
 from ampere.estimators.encoding import STEP, depth_context, distinct, identity_of
-from ampere.estimators.linear_mean import Array
 from ampere.estimators.sum_process import SumProcess
 from ampere.records.measurement import Measurement
 

@@ -21,7 +21,7 @@ from ampere.cli.options import (
     above_zero,
 )
 from ampere.cli.shell import json_text, say
-from ampere.core.layers import Json
+from ampere.core.types import Json
 from ampere.errors import DataError, NotCovered
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ from ampere.cli.options import AsJson, Model, TrainingOptions
 from ampere.cli.shell import json_text
 from ampere.core import units
 from ampere.core.groups import grouped
-from ampere.core.layers import Json, holds_parameters
 from ampere.core.page import table
+from ampere.core.structure import holds_parameters
+from ampere.core.types import Json
 
 if TYPE_CHECKING:
     from ampere.core.layers import Layer

@@ -12,8 +12,8 @@ import typer
 from ampere.cli.options import AsJson
 from ampere.cli.shell import json_text
 from ampere.core import units
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.errors import MeterError, MeterFault
 
 if TYPE_CHECKING:

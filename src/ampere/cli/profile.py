@@ -23,7 +23,7 @@ from ampere.cli.options import (
 )
 from ampere.cli.progress import progress
 from ampere.cli.shell import Interrupted, json_text, say
-from ampere.core.layers import Json
+from ampere.core.types import Json
 
 if TYPE_CHECKING:
     from ampere.profiles.profile import Profile

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from ampere.core.layers import Json
 from ampere.core.page import printable
+from ampere.core.types import Json
 from ampere.errors import AmpereError
 
 _EXTRAS = {  # packages that not everybody needs: how they are called, and what brings them

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
 
-from ampere.core.layers import Features, Layer, Shape, Size, Widths, structure_of
+from ampere.core.layers import Features, Layer, structure_of
+from ampere.core.sizes import Shape, Size
+from ampere.core.widths import Widths
 from ampere.errors import ModelError
 
 Place = tuple[int, str]  # the number of a layer, and the name of its width

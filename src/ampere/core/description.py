@@ -15,29 +15,35 @@ gradient, `shared_parts` are updated by another call, and a `detached` call reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-from ampere.core.layers import Json, Layer, Port, Role, number_at, shape_at, structure_of
+from ampere.core.layers import Layer, Role, structure_of
+from ampere.core.sizes import shape_at
+from ampere.core.structure import Call, Port
+from ampere.core.terms import Term, ValueRef, number_at, term_to_json
 from ampere.core.training import training_of
+from ampere.core.trees import map_leaves
+from ampere.core.types import Json
 
 Source = tuple[int, int]  # the number of a layer, −1 for the network's inputs, and of its output
-Place = list[Json]  # the number of a value, and the way to a part of it
 
 
 def describe(layers: Sequence[Layer]) -> dict[str, Json]:
     """Everything that it takes to train this network, without ampere."""
     reads = [_reads(i, layer) for i, layer in enumerate(layers)]
     inputs = _inputs(layers, reads)
-    made: dict[Source, Place] = {(-1, number): [k] for k, number in enumerate(inputs)}
-    calls: list[Json] = []
-    result: Json = None
+    made = {(-1, number): ValueRef(k) for k, number in enumerate(inputs)}
+    calls: list[Call] = []
+    result: Term = None
     for i, layer in enumerate(layers):
         result = _append(calls, layer, [made[source] for source in reads[i]], len(inputs))
-        for n, output in enumerate(result if isinstance(result, list) else [result]):
-            if isinstance(output, Mapping) and "value" in output:
-                made[i, n] = _place(output["value"])
+        for n, output in enumerate(result if isinstance(result, tuple) else [result]):
+            if isinstance(output, ValueRef):
+                made[i, n] = output
     read = {source for each in reads for source in each}
-    unread = [_value(made[i, n]) for i, n in made if i < len(layers) - 1 and (i, n) not in read]
+    unread = [made[i, n] for i, n in made if i < len(layers) - 1 and (i, n) not in read]
     settings = training_of(layers).to_json()
     del settings["batch_size"]  # stands in the shapes of the inputs
     ends = layers[-1].kind.role is Role.LAST
@@ -45,9 +51,9 @@ def describe(layers: Sequence[Layer]) -> dict[str, Json]:
         **settings,
         "loss": settings["loss"] if ends else None,
         "inputs": list(inputs.values()),
-        "calls": calls,
-        "result": result,
-        **({"unread": unread} if unread else {}),
+        "calls": [call.to_json() for call in calls],
+        "result": term_to_json(result),
+        **({"unread": [term_to_json(value) for value in unread]} if unread else {}),
     }
 
 
@@ -62,12 +68,12 @@ def _reads(i: int, layer: Layer) -> tuple[Source, ...]:
 
 def _inputs(layers: Sequence[Layer], reads: Sequence[Sequence[Source]]) -> dict[int, Json]:
     """What the network is fed, by number; a gradient flows back where it would in a larger one."""
-    found: dict[int, Json] = {}
+    fed: dict[int, Json] = {}
     for layer, sources in zip(layers, reads, strict=True):
         for (source, number), port in zip(sources, structure_of(layer.kind).inputs, strict=True):
             if source < 0:
-                found.setdefault(number, _input(port, layer))
-    return dict(sorted(found.items()))
+                fed.setdefault(number, _input(port, layer))
+    return dict(sorted(fed.items()))
 
 
 def _input(port: Port, layer: Layer) -> dict[str, Json]:
@@ -81,55 +87,31 @@ def _input(port: Port, layer: Layer) -> dict[str, Json]:
     return row if port.below is None else {**row, "below": port.below}
 
 
-def _append(calls: list[Json], layer: Layer, sources: Sequence[Place], inputs: int) -> Json:
+def _append(calls: list[Call], layer: Layer, sources: Sequence[ValueRef], inputs: int) -> Term:
     """Add a layer's calls to those of the network; returns what the layer delivers."""
     before = inputs + len(calls) - 1  # a layer's calls count from 1
 
-    def place(where: Json) -> Json:
-        k, *path = _place(where)
-        if k:
-            return _value([before + k, *path])
-        if len(sources) == 1:
-            return _value([*sources[0], *path])
-        return _value([*sources[path[0]], *path[1:]])
+    def in_network(leaf: Term) -> Any:
+        """Sizes as numbers, values as the network counts them."""
+        if not isinstance(leaf, ValueRef):
+            return number_at(leaf, layer.widths)
+        if leaf.number:
+            return leaf.moved(before)
+        source, path = sources[0], leaf.path
+        if len(sources) > 1:
+            source, path = sources[int(path[0])], path[1:]
+        return ValueRef(source.number, (*source.path, *path))
 
     structure = structure_of(layer.kind)
-    for call in structure.calls:
-        row = call.to_json()
-        row["inputs"] = _filled(row["inputs"], layer.widths, place)
-        for part in {"arguments", "options"} & set(row):
-            row[part] = _each(row[part], layer.widths, place)
-        if call.again:
-            row["again"] = before + call.again
-        calls.append(row)
-    return _filled(structure.result, layer.widths, place)
-
-
-def _filled(tree: Json, widths: Mapping[str, int], place: Callable[[Json], Json]) -> Json:
-    """Sizes as numbers, values as the network counts them; the rest is the framework's to read."""
-    if isinstance(tree, Mapping):
-        if (number := number_at(tree, widths)) is not None:
-            return number
-        if "value" in tree:
-            return place(tree["value"])
-        if "dict" in tree:
-            return {"dict": _each(tree["dict"], widths, place)}
-        return _each(tree, widths, place)
-    if isinstance(tree, (list, tuple)):
-        return [_filled(part, widths, place) for part in tree]
-    return tree
-
-
-def _each(
-    named: Mapping[str, Json], widths: Mapping[str, int], place: Callable[[Json], Json]
-) -> dict[str, Json]:
-    """Parts by name; the names themselves mean nothing (`nn.Upsample` has one named size)."""
-    return {name: _filled(part, widths, place) for name, part in named.items()}
-
-
-def _place(where: Json) -> Place:
-    return where if isinstance(where, list) else [where]
-
-
-def _value(place: Place) -> Json:
-    return {"value": place if len(place) > 1 else place[0]}
+    calls += [
+        replace(
+            call,
+            arguments=map_leaves(in_network, call.arguments),
+            inputs=map_leaves(in_network, call.inputs),
+            options=map_leaves(in_network, call.options),
+            again=before + call.again if call.again else None,
+        )
+        for call in structure.calls
+    ]
+    result: Term = map_leaves(in_network, structure.result)
+    return result

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Mapping, Union  # three of them for Python 3.8, on old devices
 
-from ampere.core.layers import Json, Layer, Role
+from ampere.core.layers import Layer, Role
+from ampere.core.types import Json
 from ampere.errors import ModelError
 
 Loss = Union[str, Callable[[Any], Any]]  # by name, or the user's own function

@@ -17,21 +17,11 @@ from dataclasses import dataclass, replace
 from math import gcd
 from typing import Protocol
 
-from ampere.core.layers import (
-    Call,
-    Layer,
-    LayerKind,
-    Role,
-    Shape,
-    Size,
-    Structure,
-    Widths,
-    holds_parameters,
-    shape_at,
-    steps_to_meet,
-    structure_of,
-)
+from ampere.core.layers import Layer, LayerKind, Role, structure_of
+from ampere.core.sizes import Shape, Size, shape_at, steps_to_meet
+from ampere.core.structure import Call, Structure, holds_parameters
 from ampere.core.training import DTYPES
+from ampere.core.widths import Widths
 from ampere.errors import ModelError
 
 MOST_LAYERS = 3  # of a variant

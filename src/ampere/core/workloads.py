@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Tuple  # for Python 3.8, on old devices
 
-from ampere.core.layers import Json, Layer, LayerKind, Role, Structure, Widths
+from ampere.core.layers import Layer, LayerIdentity
 from ampere.core.training import Training
+from ampere.core.types import Json
 from ampere.errors import DeviceError
+
+WorkloadIdentity = Tuple[str, Tuple[Tuple[LayerIdentity, int], ...]]
 
 ACCELERATORS = ("cpu", "cuda", "mps")
 IDLE_STEP_S = 0.01  # what a step of doing nothing takes
@@ -65,43 +70,22 @@ class Workload:
         return {
             "stage": self.stage,
             "model": None if self.model is None else self.model.to_json(),
-            "layers": [
-                {
-                    "name": layer.name,
-                    "kind": layer.kind.name,
-                    "operation": layer.kind.operation,
-                    "role": layer.kind.role.value,
-                    "attributes": dict(layer.kind.attributes),
-                    "structure": layer.kind.structure.to_json() if layer.kind.structure else None,
-                    "widths": dict(layer.widths),
-                    "reads": [list(source) for source in layer.reads],
-                }
-                for layer in self.layers
-            ],
+            "layers": [layer.to_json(with_structure=True) for layer in self.layers],
         }
 
     @classmethod
     def from_json(cls, row: Json) -> Workload:
         """Read back what `to_json` wrote."""
         return cls(
-            tuple(
-                Layer(
-                    layer["name"],
-                    LayerKind(
-                        layer["kind"],
-                        Role(layer["role"]),
-                        layer["operation"],
-                        layer["attributes"],
-                        Structure.from_json(layer["structure"]) if layer["structure"] else None,
-                    ),
-                    Widths(layer["widths"]),
-                    reads=tuple((int(k), int(n)) for k, n in layer["reads"]),
-                )
-                for layer in row["layers"]
-            ),
-            None if row["model"] is None else ModelSpec.from_json(row["model"]),
-            row["stage"],
+            layers=tuple(Layer.from_json(layer, with_structure=True) for layer in row["layers"]),
+            model=None if row["model"] is None else ModelSpec.from_json(row["model"]),
+            stage=row["stage"],
         )
+
+
+def workload_identity(stage: str, layers: Sequence[Layer]) -> WorkloadIdentity:
+    """What makes two workloads the same one: the stage, and the layers in their order."""
+    return stage, tuple((layer.identity, layer.count) for layer in layers)
 
 
 REFERENCE = Workload(stage="reference")

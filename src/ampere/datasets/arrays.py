@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ampere.datasets.samples import Array, Dataset, Ints, Samples, Shape, folds
+from ampere.core.arrays import AnyArray, Ints
+from ampere.datasets.samples import Dataset, Samples, Shape, folds
 from ampere.errors import DataError
 
 PARTS = {2: ("train", "test"), 3: ("train", "validation", "test")}
@@ -59,7 +60,7 @@ def _samples(called: str, pair: Any, shape: Shape, dtype: str) -> Samples:
     return Samples(labels, lambda at: inputs[at].astype(dtype))
 
 
-def _inputs(what: str, given: Any, shape: Shape) -> Array:
+def _inputs(what: str, given: Any, shape: Shape) -> AnyArray:
     inputs = _array(what, given)
     if inputs.shape[1:] != shape or not len(inputs):
         wanted = f"(n, {', '.join(map(str, shape))})"
@@ -78,10 +79,10 @@ def _labels(what: str, given: Any) -> Ints:
     wrong = ~((np.floor(labels + 0.0) == labels) & (labels >= 0) & (labels < MOST_CLASSES))
     if wrong.any():
         raise DataError(f"{what} must be whole numbers from 0 on, not {labels[wrong][0]}")
-    return labels.astype(np.int64)
+    return np.array(labels, dtype=np.int64)
 
 
-def _array(what: str, given: Any) -> Array:
+def _array(what: str, given: Any) -> AnyArray:
     try:
         array = np.asarray(given)
     except Exception as error:  # of any type: the object converts itself

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ampere.datasets.samples import Array, Dataset, Ints, Samples, Shape, standardise
+from ampere.core.arrays import AnyArray, Ints
+from ampere.datasets.samples import Dataset, Samples, Shape, standardise
 from ampere.errors import DataError
 
 IMAGES, ATTRIBUTES, PARTS = "img_align_celeba", "list_attr_celeba", "list_eval_partition"
@@ -135,7 +136,7 @@ def _parts(folder: Path, names: Sequence[str]) -> Ints:
     return np.array([int(given[name]) for name in names], dtype=np.int64)
 
 
-def _decode(path: Path, shape: Shape) -> Array:
+def _decode(path: Path, shape: Shape) -> AnyArray:
     """The square in the middle of an image as numbers (C, H, W) from 0 to 255."""
     pillow = _pillow()
     channels, height, width = shape

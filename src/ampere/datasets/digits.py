@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ampere.datasets.samples import Array, Dataset, Ints, Samples, Shape, folds, standardise
+from ampere.core.arrays import AnyArray, Ints
+from ampere.datasets.samples import Dataset, Samples, Shape, folds, standardise
 from ampere.errors import DataError
 
 SIDE = 8
@@ -33,7 +34,7 @@ def open_digits(shape: Shape, seed: int = 0) -> Dataset:
     images, labels = bunch.images.astype(np.float32), bunch.target.astype(np.int64)
     rows, columns = (_stretch(size) for size in shape[-2:])
 
-    def load(at: Ints) -> Array:
+    def load(at: Ints) -> AnyArray:
         grey = rows @ images[at] @ columns.T
         return grey if len(shape) == 2 else np.repeat(grey[:, None], shape[0], axis=1)
 
@@ -44,7 +45,7 @@ def open_digits(shape: Shape, seed: int = 0) -> Dataset:
     return standardise(Dataset("digits", *parts, 10, shape))
 
 
-def _stretch(size: int) -> Array:
+def _stretch(size: int) -> AnyArray:
     """Weights (size, 8) of linear interpolation between the centres of 8 pixels."""
     places = np.clip((np.arange(size) + 0.5) * SIDE / size - 0.5, 0, SIDE - 1)
     apart = np.abs(places[:, None] - np.arange(SIDE))

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from ampere.core.arrays import AnyArray, Ints
 from ampere.errors import DataError
 
-Array: TypeAlias = npt.NDArray[Any]
-Ints: TypeAlias = npt.NDArray[np.int64]
-Batch: TypeAlias = tuple[Array, Ints]
+Batch: TypeAlias = tuple[AnyArray, Ints]
 Shape: TypeAlias = tuple[int, ...]
 
 
@@ -23,7 +22,7 @@ class Samples:
     """Inputs with a label each; `load` makes those at some indices (n, *shape) when needed."""
 
     labels: Ints
-    load: Callable[[Ints], Array]
+    load: Callable[[Ints], AnyArray]
 
     def __len__(self) -> int:
         return len(self.labels)

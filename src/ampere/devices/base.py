@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.layers import Features, Json
+from ampere.core.layers import Features
+from ampere.core.types import Json
 from ampere.core.workloads import Workload
 from ampere.meters.base import Provenance, Resolution
 

@@ -37,7 +37,11 @@ from dataclasses import asdict, dataclass, fields
 from importlib.resources import files
 from itertools import chain, repeat
 
-from ampere.core.layers import Json, Layer, Role, holds_parameters, number_at
+from ampere.core.layers import Layer, Role
+from ampere.core.sizes import Size
+from ampere.core.structure import holds_parameters
+from ampere.core.terms import Term, number_at
+from ampere.core.trees import leaves
 from ampere.errors import DeviceError
 from ampere.meters.base import Resolution
 
@@ -243,7 +247,7 @@ def _padding(layer: Layer, tile: int) -> float:
             sides = [_side(call.arguments[name], layer.widths, tile) for name in names]
             if call.arguments.get("groups", 1) != 1:
                 sides = sides[-1:]  # each group is narrow: only its outputs fill tiles
-            area = math.prod(call.arguments.get("kernel_size") or (1,))
+            area = math.prod(leaves(call.arguments.get("kernel_size") or 1))
             plain += area * math.prod(size for size, _ in sides)
             padded += area * math.prod(rounded for _, rounded in sides)
     if plain:
@@ -251,9 +255,7 @@ def _padding(layer: Layer, tile: int) -> float:
     return math.prod(-(-width // tile) * tile / width for width in layer.widths.values())
 
 
-def _side(given: Json, widths: Mapping[str, int], tile: int) -> tuple[float, float]:
+def _side(side: Term, widths: Mapping[str, int], tile: int) -> tuple[float, float]:
     """A side of a matrix, as it is and as it is padded; only widths are."""
-    if not isinstance(given, Mapping):
-        return float(given), float(given)
-    size = number_at(given, widths) or 1.0
-    return size, math.ceil(size / tile) * tile
+    size = float(number_at(side, widths))
+    return size, math.ceil(size / tile) * tile if isinstance(side, Size) else size

@@ -13,7 +13,9 @@ from itertools import cycle
 from pathlib import Path
 
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.layers import Json, Layer, Widths
+from ampere.core.layers import Layer
+from ampere.core.types import Json
+from ampere.core.widths import Widths
 from ampere.core.workloads import IDLE_STEP_S, Workload
 from ampere.devices.base import Burst, Loaded
 from ampere.errors import DataError, MeasurementFailed

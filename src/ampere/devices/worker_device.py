@@ -32,7 +32,8 @@ from typing import IO, Any, TypeVar
 
 from ampere import errors
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.layers import Features, Json
+from ampere.core.layers import Features
+from ampere.core.types import Json
 from ampere.core.workloads import Settings, Workload
 from ampere.devices.base import Burst, Loaded
 from ampere.errors import AmpereError, DeviceError, MeasurementFailed, MeterFault

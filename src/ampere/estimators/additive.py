@@ -17,13 +17,13 @@ from functools import cached_property
 
 import numpy as np
 
+from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError, NotCovered
 from ampere.estimators import linear_mean, sum_process
 from ampere.estimators.base import Cost, Layerwise, Line, Prediction, Rejection, usable
 from ampere.estimators.encoding import STEP, Encoder, count, depth_context, distinct, key_of
-from ampere.estimators.linear_mean import Array
 from ampere.records.measurement import Measurement
 
 TILES = (0, 8, 16, 32)  # what a device may round widths up to; the data choose

@@ -10,7 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ampere.core.layers import Features, Json, Layer, Widths
+from ampere.core.layers import Features, Layer
+from ampere.core.types import Json
+from ampere.core.widths import Widths
 from ampere.errors import NotCovered
 from ampere.records.measurement import Measurement
 

@@ -16,9 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ampere.core.layers import Features, Layer, LayerKind, Role, Widths
+from ampere.core.arrays import Array, Ints
+from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.variants import MOST_LAYERS
-from ampere.estimators.linear_mean import Array, Ints, Layers
+from ampere.core.widths import Widths
+from ampere.estimators.linear_mean import Layers
 
 # Every network has it once: what a step costs whatever its layers are.
 STEP = Layer("step", LayerKind("step", Role.HIDDEN, "step"), Widths(), Features(0.0, 0.0, 0.0))

@@ -22,14 +22,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ampere.core.arrays import Array
 from ampere.core.layers import Layer, Role
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Cost, Layerwise, usable
 from ampere.records.measurement import Measurement
 
-Array = NDArray[np.float64]
 Solve = Callable[[Array, Array, Array], tuple[float, float]]
 
 

@@ -28,9 +28,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ampere.core.arrays import Array
 from ampere.errors import DataError
-
-Array = npt.NDArray[np.float64]
 
 
 class Kernel(NamedTuple):

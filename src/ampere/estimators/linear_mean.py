@@ -15,10 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.integer]
+from ampere.core.arrays import Array, Ints
 
 ROUNDS, SMALL = 12, 0.4  # of reweighting; squares up to here, absolute errors beyond
 

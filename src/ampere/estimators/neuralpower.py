@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ampere.core.layers import Layer, Widths
+from ampere.core.layers import Layer
 from ampere.core.variants import Isolation, Plan
+from ampere.core.widths import Widths
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Cost, Layerwise

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ampere.core.arrays import Array
 from ampere.core.layers import Layer, Role
 from ampere.errors import DataError, NotCovered
 from ampere.estimators import gp
@@ -50,7 +51,7 @@ class KindProcess:
         columns = zip(*(point.widths for point in self.points), strict=True)
         return tuple((min(column), max(column)) for column in columns)
 
-    def scale(self, widths: Sequence[Sequence[int]]) -> gp.Array:
+    def scale(self, widths: Sequence[Sequence[int]]) -> Array:
         """Widths as the processes take them: 0 at the smallest profiled one, 1 at the largest."""
         x = np.asarray(widths, dtype=float).reshape(len(widths), len(self.names))
         return _scaled(x, self.bounds)
@@ -193,8 +194,8 @@ def fit_kind(
     return KindProcess(kind, names, kept, energy, time)
 
 
-def _scaled(x: gp.Array, bounds: Sequence[tuple[float, float]]) -> gp.Array:
+def _scaled(x: Array, bounds: Sequence[tuple[float, float]]) -> Array:
     low = np.array([b[0] for b in bounds], dtype=float)
     span = np.array([max(b[1] - b[0], 1) for b in bounds], dtype=float)
-    scaled: gp.Array = (x - low) / span
+    scaled: Array = (x - low) / span
     return scaled

@@ -47,7 +47,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ampere.estimators.linear_mean import Array, Ints, Layers, expand, fit_coefficients
+from ampere.core.arrays import Array, Ints
+from ampere.estimators.linear_mean import Layers, expand, fit_coefficients
 
 COEFFICIENT = 1.0  # prior standard deviation of a coefficient, relative to its value
 # Hyper-parameters are fitted on so many rows and layers at most; conditioned on are all.

@@ -24,8 +24,9 @@ from ampere.acquisition.measure import (
     unwatched,
 )
 from ampere.core import units
-from ampere.core.layers import Json, Layer
+from ampere.core.layers import Layer
 from ampere.core.page import Page, bar
+from ampere.core.types import Json
 from ampere.core.workloads import Workload
 from ampere.devices.base import Device
 from ampere.meters.base import Provenance

@@ -15,8 +15,8 @@ from ampere.acquisition.loop import reference_of
 from ampere.acquisition.measure import Effort, Event, Watch, measure, unwatched
 from ampere.core import units
 from ampere.core.fingerprint import refuse_to_mix
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec
 from ampere.devices.base import Device
 from ampere.errors import DataError, NotCovered

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from ampere.core import units
 from ampere.core.groups import grouped
-from ampere.core.layers import Layer, LayerKind, Widths
+from ampere.core.layers import Layer, LayerKind
+from ampere.core.widths import Widths
 from ampere.errors import AmpereError, NotCovered
 from ampere.estimators.base import Line, usable
 from ampere.estimators.encoding import STEP

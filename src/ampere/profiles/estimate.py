@@ -9,8 +9,10 @@ from statistics import NormalDist
 
 from ampere.core import units
 from ampere.core.groups import grouped
-from ampere.core.layers import Json, Layer, Widths
+from ampere.core.layers import Layer
 from ampere.core.page import Page
+from ampere.core.types import Json
+from ampere.core.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators.base import Fit, Line, Prediction
 from ampere.estimators.encoding import STEP

@@ -20,13 +20,13 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from ampere.core.arrays import Array, Ints
 from ampere.core.choices import Choice, choices
 from ampere.core.layers import Layer
 from ampere.errors import DataError, NotCovered
 from ampere.estimators import gp, linear_mean, sum_process
 from ampere.estimators.additive import AdditiveFit, inflation
 from ampere.estimators.encoding import STEP, depth_context
-from ampere.estimators.linear_mean import Array, Ints
 from ampere.profiles.grid import Count, Grid, Place, places_of
 from ampere.profiles.lookup import Axes, Table, add_up, in_chunks, join
 

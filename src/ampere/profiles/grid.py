@@ -15,12 +15,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from ampere.core.arrays import Array, Ints
 from ampere.core.choices import Choice
-from ampere.core.layers import Features, Layer, Widths
+from ampere.core.layers import Features, Layer
+from ampere.core.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators import linear_mean
 from ampere.estimators.additive import AdditiveFit
-from ampere.estimators.linear_mean import Array, Ints
 from ampere.estimators.polynomials import SAMPLES, fit_features
 from ampere.profiles.lookup import Axes
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ampere.core.arrays import Array
 from ampere.core.groups import grouped
-from ampere.core.layers import Features, Layer, LayerKind, Widths
+from ampere.core.layers import Features, Layer, LayerKind
+from ampere.core.widths import Widths
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Cost, usable
-from ampere.estimators.linear_mean import Array
 from ampere.estimators.paper import PaperFit
 from ampere.estimators.polynomials import fit_features
 from ampere.profiles.profile import Profile

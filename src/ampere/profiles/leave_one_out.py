@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ampere.core.arrays import Array
 from ampere.estimators.additive import AdditiveFit, inflation
-from ampere.estimators.linear_mean import Array
 from ampere.estimators.paper import PaperFit
 from ampere.profiles.estimate import interval
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ampere.estimators.linear_mean import Array, Ints
+from ampere.core.arrays import Array, Ints
 
 Axes = tuple[int, ...]
 CHUNK = 1 << 15  # candidates at once: their look-ups stay in the cache

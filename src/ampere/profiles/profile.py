@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy.typing as npt
 
 from ampere.core import units
+from ampere.core.arrays import Array
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.groups import grouped
 from ampere.core.layers import Layer, Role
@@ -26,7 +27,6 @@ from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import Rejection, typical_error, usable
-from ampere.estimators.linear_mean import Array
 from ampere.estimators.paper import PaperFit, fit_paper
 from ampere.meters.base import Provenance
 from ampere.profiles.estimate import Estimate, estimate

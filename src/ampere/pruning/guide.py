@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Protocol
 
+from ampere.core.arrays import Array, Ints
 from ampere.core.units import flops, joules
 from ampere.errors import DataError
-from ampere.estimators.linear_mean import Array, Ints
 from ampere.profiles.family_tables import FamilyTables
 
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from ampere.core import units
 from ampere.core.groups import grouped
-from ampere.core.layers import Json, Layer
+from ampere.core.layers import Layer
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.meters.base import UNKNOWN_ORIGIN
 from ampere.profiles.estimate import Estimate

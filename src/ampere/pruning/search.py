@@ -22,8 +22,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ampere.core.arrays import Array, Ints
 from ampere.errors import DataError
-from ampere.estimators.linear_mean import Array, Ints
 from ampere.pruning.guide import Guide
 
 CHUNK = 1 << 15  # candidates that are drawn at once

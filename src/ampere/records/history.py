@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ampere.core.layers import Json
 from ampere.core.training import PLAIN, Training
+from ampere.core.types import Json
 
 AMP = "amp"
 

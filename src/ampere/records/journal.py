@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.layers import Json
+from ampere.core.types import Json
 from ampere.errors import DataError, JournalError
 from ampere.meters.base import Provenance
 from ampere.records.history import present_header, present_row, used_amp

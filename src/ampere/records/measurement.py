@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from ampere.core import units
-from ampere.core.layers import Json, Layer
+from ampere.core.layers import Layer
 from ampere.core.page import printable
+from ampere.core.types import Json
 from ampere.errors import DataError, FaultyReading, MeasurementFailed
 from ampere.meters.base import Provenance
 

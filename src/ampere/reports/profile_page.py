@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ampere.core import units
-from ampere.core.layers import Json, Layer
+from ampere.core.layers import Layer
+from ampere.core.types import Json
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
 from ampere.estimators.base import typical_error, usable

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.reports.html import Part
 from ampere_paper.benches import Bench
 from ampere_paper.laboratory import Laboratory

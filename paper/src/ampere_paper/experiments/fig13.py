@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ampere.core.groups import grouped
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec
 from ampere.errors import DataError, NotCovered
 from ampere.pruning.prune import GUIDES, VERIFYING, prune

@@ -10,8 +10,8 @@ import numpy as np
 
 from ampere.acquisition.families import Network
 from ampere.core import units
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.core.workloads import Workload
 from ampere.estimators.neuralpower import STAGES, fit_neuralpower
 from ampere.evaluation.check import ADDITIVE, DEPTHS, chain, trend

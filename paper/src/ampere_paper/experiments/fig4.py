@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.core.layers import Json
+from ampere.core.arrays import Array
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.estimators import gp
 from ampere_paper import drawing
 from ampere_paper.experiments.experiment import Experiment, holds, span
@@ -64,7 +65,7 @@ def _after(swept: Sweep, count: int) -> dict[str, Json]:
     }
 
 
-def _next(process: gp.GaussianProcess, points: gp.Array, chosen: list[int]) -> int:
+def _next(process: gp.GaussianProcess, points: Array, chosen: list[int]) -> int:
     free = [i for i in range(len(points)) if i not in chosen]
     (best,) = gp.pick_next(process, points[free])
     return free[best]

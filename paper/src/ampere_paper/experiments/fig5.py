@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.core.layers import Json
+from ampere.core.arrays import Array
 from ampere.core.page import Page
-from ampere.estimators import gp
+from ampere.core.types import Json
 from ampere_paper import drawing
 from ampere_paper.experiments.experiment import Experiment, holds, span
 from ampere_paper.figures import BLUE, INK, RED
@@ -56,7 +56,7 @@ def _compared(swept: Sweep) -> dict[str, Json]:
     }
 
 
-def _mape(errors: gp.Array) -> float:
+def _mape(errors: Array) -> float:
     return float(100 * np.abs(errors).mean())
 
 

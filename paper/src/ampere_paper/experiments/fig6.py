@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ampere.core import units
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.errors import NotCovered
 from ampere.meters.base import Provenance
 from ampere_paper import drawing

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ampere.acquisition.measure import Event
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.estimators.gp import KERNELS
 from ampere.estimators.paper import fit_paper
 from ampere_paper import drawing

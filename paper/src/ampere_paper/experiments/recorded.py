@@ -9,8 +9,8 @@ import numpy as np
 
 from ampere.acquisition.measure import Event
 from ampere.core.groups import grouped
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.errors import NotCovered
 from ampere_paper import drawing
 from ampere_paper.experiments.experiment import Experiment, holds

@@ -11,8 +11,8 @@ import numpy as np
 
 from ampere.acquisition.measure import Event
 from ampere.core.groups import grouped
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere.core.variants import Variant
 from ampere.errors import AmpereError
 from ampere.estimators.additive import fit_additive

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ampere.core import units
-from ampere.core.layers import Json
 from ampere.core.page import Page
+from ampere.core.types import Json
 from ampere_paper import drawing
 from ampere_paper.experiments.experiment import Experiment, holds
 from ampere_paper.figures import INK, PALE

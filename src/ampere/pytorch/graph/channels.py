@@ -84,7 +84,6 @@ class Power:
 
 Dim = int | Scaled
 Dims = tuple[Dim, ...]
-Path = tuple[int, ...]
 
 
 def new(size: int, named: bool = True) -> Scaled:

@@ -14,7 +14,9 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ampere.core.layers import Features, Layer, Widths, shape_at, structure_of
+from ampere.core.layers import Features, Layer, structure_of
+from ampere.core.sizes import shape_at
+from ampere.core.widths import Widths
 from ampere.pytorch.graph.recorder import tensors_in
 from ampere.pytorch.graph.recurrence import RECURRENT, Shortened, left_out_flops, shorten
 from ampere.pytorch.graph.shortcuts import QuickNorms, quick

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from ampere.core.layers import Call, Json, LayerKind, Role, Size, Structure
+from ampere.core.layers import LayerKind, Role
+from ampere.core.sizes import Size
+from ampere.core.structure import Call, Structure
 from ampere.core.training import Training
+from ampere.core.types import Json
 
 _FUNCTIONS = (
     "linear",
@@ -32,7 +35,7 @@ def describe(structure: Structure, role: Role, training: Training) -> LayerKind:
             continue
         kernel = call.arguments.get("kernel_size")
         if kernel is not None:
-            word += "x".join(map(str, kernel if isinstance(kernel, list) else [kernel]))
+            word += "x".join(map(str, kernel if isinstance(kernel, tuple) else [kernel]))
         words.append(word)
         if _has_weights(call):
             heavy.append(call)
@@ -83,10 +86,10 @@ def _write_attributes(call: Call, attributes: dict[str, Json]) -> None:
     short = {"kernel_size": "kernel", "stride": "stride", "padding": "padding", "groups": "groups"}
     for argument, name in short.items():
         value = call.arguments.get(argument)
-        if isinstance(value, list):
-            value = value[0] if len(set(value)) == 1 else value
+        if isinstance(value, tuple):
+            value = value[0] if len(set(value)) == 1 else list(value)  # as a row of JSON has it
         if isinstance(value, int | list):
             attributes[name] = value
     entering = call.arguments.get("in_features")
-    if isinstance(entering, dict):
-        attributes["flatten"] = Size.parse(entering["size"]).times
+    if isinstance(entering, Size):
+        attributes["flatten"] = entering.times

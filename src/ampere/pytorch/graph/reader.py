@@ -20,7 +20,8 @@ import torch
 from torch import nn
 
 from ampere.core.inputs import Inputs
-from ampere.core.layers import Layer, Role, Size
+from ampere.core.layers import Layer, Role
+from ampere.core.sizes import Size
 from ampere.core.training import PLAIN, Training
 from ampere.errors import ModelError
 from ampere.pytorch.graph.channels import Channels

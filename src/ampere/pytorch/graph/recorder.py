@@ -17,6 +17,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
+from ampere.core.trees import Path, leaves, map_leaves, places
 from ampere.errors import ModelError
 from ampere.pytorch.graph.shortcuts import quick, run_quickly
 
@@ -79,30 +80,12 @@ class TracedCall:
 
 def values_in(tree: Any) -> Iterator[Value]:
     """All values inside nested arguments."""
-    if isinstance(tree, Value):
-        yield tree
-    elif isinstance(tree, slice):
-        yield from values_in((tree.start, tree.stop, tree.step))
-    elif isinstance(tree, tuple | list):
-        for part in tree:
-            yield from values_in(part)
-    elif isinstance(tree, Mapping):
-        for part in tree.values():
-            yield from values_in(part)
+    return (leaf for leaf in leaves(tree) if isinstance(leaf, Value))
 
 
-def tensors_in(tree: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Any]]:
+def tensors_in(tree: Any) -> Iterator[tuple[Path, torch.Tensor]]:
     """All tensors inside nested arguments or results, each with where it stands."""
-    if isinstance(tree, torch.Tensor):
-        yield path, tree
-    elif isinstance(tree, tuple | list):
-        for i, part in enumerate(tree):
-            yield from tensors_in(part, (*path, i))
-    elif isinstance(tree, Mapping):
-        for i, part in enumerate(tree.values()):
-            yield from tensors_in(part, (*path, i))
-    elif isinstance(tree, slice):
-        yield from tensors_in((tree.start, tree.stop, tree.step), path)
+    return ((path, leaf) for path, leaf in places(tree) if isinstance(leaf, torch.Tensor))
 
 
 class Recorder(TorchFunctionMode):
@@ -161,19 +144,14 @@ class Recorder(TorchFunctionMode):
 
     def refer(self, tree: Any) -> Any:
         """Arguments with each tensor replaced by the value that it is."""
-        if isinstance(tree, torch.Tensor):
-            if id(tree) not in self.values:
-                self.add_constant(tree)
-            return self.values[id(tree)]
-        if isinstance(tree, list):  # x[[0, 2]] is not x[0, 2]
-            return [self.refer(part) for part in tree]
-        if isinstance(tree, tuple):
-            return tuple(self.refer(part) for part in tree)
-        if isinstance(tree, Mapping):
-            return {key: self.refer(part) for key, part in tree.items()}
-        if isinstance(tree, slice):
-            return slice(*self.refer((tree.start, tree.stop, tree.step)))
-        return tree
+        return map_leaves(self._refer_to, tree)
+
+    def _refer_to(self, leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        if id(leaf) not in self.values:
+            self.add_constant(leaf)
+        return self.values[id(leaf)]
 
     def add_constant(self, tensor: torch.Tensor) -> None:
         """A tensor that no call made: a parameter or buffer that a user's module holds itself."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import nn
 
+from ampere.core.trees import Path
 from ampere.pytorch.graph.channels import (
     Dim,
     Dims,
-    Path,
     Scaled,
     free,
     must_divide,

@@ -21,7 +21,8 @@ from typing import Any
 
 import torch
 
-from ampere.pytorch.graph.channels import Channels, Dim, Dims, Path, Power, Scaled, new, pin, same
+from ampere.core.trees import Path, leaves, map_leaves
+from ampere.pytorch.graph.channels import Channels, Dim, Dims, Power, Scaled, new, pin, same
 from ampere.pytorch.graph.literals import Template, propose
 from ampere.pytorch.graph.recorder import TracedCall, Value, tensors_in
 from ampere.pytorch.graph.rules import apply_rule, has_rule, weight_dims
@@ -141,22 +142,17 @@ class _Question:
             tuple(self.shapes.items()),
         )
 
-    def _written(self, tree: Any) -> Any:
-        """A tree as something hashable, with sets of channels by number."""
-        if isinstance(tree, Scaled):
-            fixed = tree.root.pinned
-            return tree.size if fixed else (self.number[tree.root], tree.factor)
-        if isinstance(tree, Power):
-            return ("power", self._written(tree.dim), tree.exponent)
-        if isinstance(tree, Value):
-            return "value"
-        if isinstance(tree, tuple | list):
-            return tuple(self._written(part) for part in tree)
-        if isinstance(tree, dict):
-            return tuple((key, self._written(part)) for key, part in tree.items())
-        if isinstance(tree, slice):
-            return ("slice", *map(self._written, (tree.start, tree.stop, tree.step)))
-        return repr(tree)
+    def _written(self, tree: Any) -> str:
+        """A tree as text, with sets of channels by number."""
+        return repr(map_leaves(self._written_leaf, tree))
+
+    def _written_leaf(self, leaf: Any) -> object:
+        if isinstance(leaf, Scaled):
+            fixed = leaf.root.pinned
+            return leaf.size if fixed else (self.number[leaf.root], leaf.factor)
+        if isinstance(leaf, Power):
+            return ("power", self._written_leaf(leaf.dim), leaf.exponent)
+        return "value" if isinstance(leaf, Value) else repr(leaf)
 
     def ask(self) -> _Answer:
         """Enlarge each set alone, else with another (of its size, if it can be), else with all."""
@@ -290,33 +286,22 @@ def _at(dims: Dims, larger: Mapping[Channels, int]) -> list[int]:
 
 def _filled(tree: Any, tensors: Iterator[torch.Tensor], larger: Mapping[Channels, int]) -> Any:
     """Arguments with tensors in the place of values, and sizes as numbers."""
-    if isinstance(tree, Value):
-        return next(tensors)
-    if isinstance(tree, Scaled):
-        return tree.at(larger)
-    if isinstance(tree, Power):
-        return float(tree.dim.at(larger)) ** tree.exponent
-    if isinstance(tree, tuple | list):
-        return tuple(_filled(part, tensors, larger) for part in tree)
-    if isinstance(tree, dict):
-        return {key: _filled(part, tensors, larger) for key, part in tree.items()}
-    if isinstance(tree, slice):
-        return slice(*_filled((tree.start, tree.stop, tree.step), tensors, larger))
-    if isinstance(tree, torch.device):
-        return torch.device("meta")
-    return tree
+
+    def filled(leaf: Any) -> Any:
+        if isinstance(leaf, Value):
+            return next(tensors)
+        if isinstance(leaf, Scaled):
+            return leaf.at(larger)
+        if isinstance(leaf, Power):
+            return float(leaf.dim.at(larger)) ** leaf.exponent
+        return torch.device("meta") if isinstance(leaf, torch.device) else leaf
+
+    return map_leaves(filled, tree)
 
 
 def _dims_in(tree: Any) -> Iterator[Scaled]:
-    if isinstance(tree, Scaled):
-        yield tree
-    elif isinstance(tree, Power):
-        yield tree.dim
-    elif isinstance(tree, tuple | list):
-        for part in tree:
-            yield from _dims_in(part)
-    elif isinstance(tree, dict):
-        for part in tree.values():
-            yield from _dims_in(part)
-    elif isinstance(tree, slice):
-        yield from _dims_in((tree.start, tree.stop, tree.step))
+    for leaf in leaves(tree):
+        if isinstance(leaf, Power):
+            yield leaf.dim
+        elif isinstance(leaf, Scaled):
+            yield leaf

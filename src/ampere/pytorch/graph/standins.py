@@ -14,24 +14,16 @@ from fractions import Fraction
 
 import torch
 
-from ampere.core.layers import (
-    Call,
-    Layer,
-    LayerKind,
-    Port,
-    Role,
-    Shape,
-    Size,
-    Structure,
-    Widths,
-    holds_parameters,
-    shape_at,
-    structure_of,
-)
+from ampere.core.layers import Layer, LayerKind, Role, structure_of
+from ampere.core.sizes import Shape, Size, shape_at
+from ampere.core.structure import Call, Port, Structure, holds_parameters
+from ampere.core.terms import Term, ValueRef, fill
 from ampere.core.training import DTYPES, training_of_kind
+from ampere.core.trees import map_leaves
+from ampere.core.widths import Widths
 from ampere.errors import ModelError
 from ampere.pytorch.graph.kinds import describe
-from ampere.pytorch.runtime.builder import build_layer, example_inputs, fill_each
+from ampere.pytorch.runtime.builder import build_layer, example_inputs
 
 CLASSES = 10
 PROBE = 97  # a prime: whatever is a multiple of it came from the width
@@ -67,7 +59,7 @@ def first_for(first: LayerKind, target: Shape, input_grad: bool) -> LayerKind:
             raise ModelError(f"{first.name} has no width to deliver {_text(target)} with")
         calls = (*found.calls, *extra)
         found = replace(
-            found, calls=calls, outputs=(Port((widths[0],)),), result={"value": len(calls)}
+            found, calls=calls, outputs=(Port((widths[0],)),), result=ValueRef(len(calls))
         )
     trains = any(not call.frozen for call in found.calls if holds_parameters(call))
     if trains and not input_grad:
@@ -94,7 +86,7 @@ def _plain_head(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
     if not source:
         raise ModelError("no head takes a single number")
     widths = [i for i, size in enumerate(source) if isinstance(size, Size)] or [len(source) - 1]
-    axes = [i + 1 for i in range(len(source)) if i != widths[0]]
+    axes = tuple(i + 1 for i in range(len(source)) if i != widths[0])
     shape: Shape = tuple(
         Size("in") if isinstance(size, Size) and i == widths[0] else size
         for i, size in enumerate(source)
@@ -102,22 +94,18 @@ def _plain_head(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
     if any(isinstance(size, Size) for i, size in enumerate(shape) if i != widths[0]):
         raise ModelError(f"no head takes {_text(source)}: two of its sizes vary")
     size = shape[widths[0]]
-    entering = {"size": str(size)} if isinstance(size, Size) else size
+    arguments: dict[str, Term] = {"in_features": size, "out_features": CLASSES, "bias": True}
     calls: tuple[Call, ...] = (
-        Call("torch.mean", {}, ({"value": 0},), {"dim": axes}),
-        Call(
-            "Linear",
-            {"in_features": entering, "out_features": CLASSES, "bias": True},
-            ({"value": 1},),
-        ),
+        Call("torch.mean", inputs=(ValueRef(0),), options={"dim": axes}),
+        Call("Linear", arguments, inputs=(ValueRef(1),)),
     )
     if not axes:
-        calls = (replace(calls[1], inputs=({"value": 0},)),)
+        calls = (replace(calls[1], inputs=(ValueRef(0),)),)
     structure = Structure(
         inputs=(Port(shape, grad=input_grad),),
         outputs=(Port((CLASSES,)),),
         calls=calls,
-        result={"value": len(calls)},
+        result=ValueRef(len(calls)),
         multiples={"in": 1} if isinstance(size, Size) else {},
     )
     return _same_settings(structure, replace(last, attributes=_plain_loss(last)))
@@ -132,11 +120,11 @@ def _fitted(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
     """LAST with its first module taking what flattening leaves."""
     structure = structure_of(last)
     calls = structure.calls
-    if structure.result != {"value": len(calls)}:
+    if structure.result != ValueRef(len(calls)):
         raise ModelError("what comes out is not the last value")
     if len(source) > len(structure.input):
         shifted = tuple(_renumber(call, 1) for call in calls)
-        calls = (Call("torch.flatten", {}, ({"value": 0},), {"start_dim": 1}), *shifted)
+        calls = (_flatten_after(0), *shifted)
     elif len(source) < len(structure.input):
         calls = _without_lead(calls)
     shape: Shape = tuple(Size("in") if isinstance(size, Size) else size for size in source)
@@ -144,7 +132,7 @@ def _fitted(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
         structure,
         inputs=(Port(shape, grad=input_grad),),
         calls=calls,
-        result={"value": len(calls)},
+        result=ValueRef(len(calls)),
         multiples={"in": 1} if any(isinstance(size, Size) for size in shape) else {},
     )
     return _same_settings(_fit_modules(fitted), last)
@@ -174,15 +162,14 @@ def _text(shape: Shape) -> str:
 
 
 def _flatten_after(number: int) -> Call:
-    return Call("torch.flatten", {}, ({"value": number},), {"start_dim": 1})
+    return Call("torch.flatten", inputs=(ValueRef(number),), options={"start_dim": 1})
 
 
 def _global_pool(structure: Structure) -> Call:
+    delivered = ValueRef(len(structure.calls))
     if len(structure.output) == 3:
-        return Call(
-            "torch.nn.functional.adaptive_avg_pool2d", {}, ({"value": len(structure.calls)}, 1)
-        )
-    return Call("torch.mean", {}, ({"value": len(structure.calls)},), {"dim": 2, "keepdim": True})
+        return Call("torch.nn.functional.adaptive_avg_pool2d", inputs=(delivered, 1))
+    return Call("torch.mean", inputs=(delivered,), options={"dim": 2, "keepdim": True})
 
 
 def _delivered(structure: Structure, first: LayerKind, shape: tuple[int, ...]) -> list[int] | None:
@@ -229,20 +216,17 @@ def with_input(structure: Structure, shape: Shape) -> Structure:
 
 
 def _renumber(call: Call, by: int) -> Call:
-    def move(tree: object) -> object:
-        if isinstance(tree, dict) and "value" in tree:
-            where = tree["value"]
-            if isinstance(where, int):
-                return {"value": where + by}
-            return {"value": [where[0] + by, *where[1:]]}
-        if isinstance(tree, list | tuple):
-            return [move(part) for part in tree]
-        return tree
+    """The same call where so many others stand before."""
 
-    options = {key: move(value) for key, value in call.options.items()}
-    again = None if call.again is None else call.again + by
-    inputs = tuple(move(part) for part in call.inputs)
-    return replace(call, inputs=inputs, options=options, again=again)
+    def moved(leaf: Term) -> Term:
+        return leaf.moved(by) if isinstance(leaf, ValueRef) else leaf
+
+    return replace(
+        call,
+        inputs=map_leaves(moved, call.inputs),
+        options=map_leaves(moved, call.options),
+        again=None if call.again is None else call.again + by,
+    )
 
 
 def _without_lead(calls: tuple[Call, ...]) -> tuple[Call, ...]:
@@ -271,17 +255,17 @@ def _fit_modules(structure: Structure) -> Structure:
     x: torch.Tensor = torch.empty(2, *shape_at(structure.input, {"in": PROBE}), device="meta")
     calls = []
     for k, call in enumerate(structure.calls, start=1):
-        if call.inputs and call.inputs[0] != {"value": k - 1}:
+        if call.inputs and call.inputs[0] != ValueRef(k - 1):
             raise ModelError(f"a last layer with branches cannot be fitted: {call.op}")
         if call.op in _ENTERING:
             name, axis = _ENTERING[call.op]
-            size = _as_size(x.shape[axis])
-            if isinstance(call.arguments[name], list):
-                size = [size]
+            size: Term = _as_size(x.shape[axis])
+            if isinstance(call.arguments[name], tuple):
+                size = (size,)
             call = replace(call, arguments={**call.arguments, name: size})
         layer = replace(
             with_input(structure, tuple(x.shape[1:])), calls=(_renumber(call, 1 - k),),
-            result={"value": 1}, multiples={},
+            result=ValueRef(1), multiples={},
         )  # fmt: skip
         with torch.device("meta"):
             kind = LayerKind("", Role.LAST, "", {}, _filled(layer))
@@ -292,12 +276,10 @@ def _fit_modules(structure: Structure) -> Structure:
 
 def _filled(structure: Structure) -> Structure:
     (call,) = structure.calls
-    arguments = fill_each(call.arguments, {"in": PROBE})
+    arguments = fill(dict(call.arguments), {"in": PROBE})
     return replace(structure, calls=(replace(call, arguments=arguments),))
 
 
-def _as_size(size: int) -> object:
+def _as_size(size: int) -> int | Size:
     ratio = Fraction(size, PROBE)
-    if ratio.denominator == 1:
-        return {"size": str(Size("in", ratio.numerator))}
-    return size
+    return Size("in", ratio.numerator) if ratio.denominator == 1 else size

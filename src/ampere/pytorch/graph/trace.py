@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from ampere.core.inputs import Inputs, InputSpec
+from ampere.core.trees import map_leaves
 from ampere.errors import ModelError
 from ampere.pytorch.graph.recorder import (
     Recorder,
@@ -183,15 +184,15 @@ def _first_names(model: nn.Module) -> dict[str, str]:
 
 
 def _plain(result: Any) -> Any:
-    """Outputs as tuples and dicts; an object with attributes becomes a dict of its tensors."""
-    if isinstance(result, torch.Tensor) or result is None:
-        return result
-    if isinstance(result, Mapping):
-        return {key: _plain(part) for key, part in result.items()}
-    if isinstance(result, tuple | list):
-        return tuple(_plain(part) for part in result)
-    held = vars(result).items() if hasattr(result, "__dict__") else ()
-    return {key: _plain(part) for key, part in held if isinstance(part, torch.Tensor)}
+    """Outputs as tuples, lists and dicts; an object with attributes is a dict of its tensors."""
+
+    def plain(leaf: Any) -> Any:
+        if isinstance(leaf, torch.Tensor) or leaf is None:
+            return leaf
+        held = vars(leaf).items() if hasattr(leaf, "__dict__") else ()
+        return {key: part for key, part in held if isinstance(part, torch.Tensor)}
+
+    return map_leaves(plain, result)
 
 
 def _reason(error: Exception, module: str | None) -> str:

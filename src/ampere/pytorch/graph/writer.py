@@ -13,8 +13,13 @@ import torch
 from torch import nn
 
 from ampere.core.inputs import Inputs
-from ampere.core.layers import Call, Json, Layer, Port, Role, Size, Structure, Widths
+from ampere.core.layers import Layer, Role
+from ampere.core.sizes import Size, SizePower
+from ampere.core.structure import Call, Port, Structure
+from ampere.core.terms import DType, InputDevice, MemoryFormat, Term, ValueRef
 from ampere.core.training import Training
+from ampere.core.trees import map_leaves
+from ampere.core.widths import Widths
 from ampere.errors import ModelError
 from ampere.pytorch.graph.channels import Channels, Dim, Power, Scaled, free
 from ampere.pytorch.graph.kinds import describe
@@ -122,26 +127,26 @@ class Writer:
             if inputs and _is_flatten(
                 call
             ):  # sizes written out, as in x.view(-1, 16 * 5 * 5), say the same
-                return Call("torch.flatten", {}, (inputs[0],), {"start_dim": 1})
-            return Call(call.op, {}, inputs, options, detached=call.detached)
+                return Call("torch.flatten", inputs=(inputs[0],), options={"start_dim": 1})
+            return Call(call.op, inputs=inputs, options=options, detached=call.detached)
         stateful = any(True for _ in call.module.state_dict())
         again = modules.setdefault(id(call.module), number) if stateful else number
         arguments = _constructor_arguments(call.module)
         for key, dim in self.sizes.arguments.get(call.index, {}).items():
             if isinstance(dim, tuple):
-                arguments[key] = [scope.argument(d) for d in dim]
+                arguments[key] = tuple(map(scope.size, dim))
             else:
-                arguments[key] = scope.argument(dim)
+                arguments[key] = scope.size(dim)
         held = dict(call.module.named_parameters())
         keys = {part: self.traced.parameter(f"{call.where}.{part}") for part in held}
         shared = tuple(p for p, key in keys.items() if key in self.held or is_shared(held[p]))
         frozen = tuple(part for part, p in held.items() if not p.requires_grad)
         whole = bool(held) and not call.trains
         return Call(
-            call.op,
-            arguments,
-            inputs,
-            options,
+            op=call.op,
+            arguments=arguments,
+            inputs=inputs,
+            options=options,
             frozen=whole,
             frozen_parts=() if whole else frozen,
             shared_parts=shared,
@@ -153,8 +158,8 @@ class Writer:
         """A parameter or buffer that a user's module holds itself."""
         if call.parameter is None:
             raise ModelError(f"{call.op} holds no tensor")
-        shape = [scope.argument(dim) for dim in self.sizes.of(Value(call.index))]
-        arguments: dict[str, Json] = {"shape": shape}
+        shape = tuple(map(scope.size, self.sizes.of(Value(call.index))))
+        arguments: dict[str, Term] = {"shape": shape}
         dtype = str(call.parameter.dtype).rpartition(".")[2]
         if dtype != "float32":
             arguments["dtype"] = dtype
@@ -270,58 +275,55 @@ class _Scope:
         ratio = Fraction(name.times, name.over) * dim.factor
         return Size(name.width, ratio.numerator, ratio.denominator)
 
-    def argument(self, dim: Dim) -> Json:
-        size = self.size(dim)
-        return {"size": str(size)} if isinstance(size, Size) else size
+    def value(self, value: Value) -> ValueRef:
+        if value not in self.entering:
+            return ValueRef(self.numbers[value.call], value.path)
+        several = len(self.entering) > 1
+        return ValueRef(0, (self.entering[value],) if several else ())
 
-    def value(self, value: Value) -> Json:
-        if value in self.entering:
-            several = len(self.entering) > 1
-            return {"value": [0, self.entering[value]] if several else 0}
-        number = self.numbers[value.call]
-        return {"value": [number, *value.path] if value.path else number}
+    def result(self, tree: Any) -> Term:
+        """What comes out: a value, or a tuple or dict of them."""
+        result: Term = map_leaves(
+            lambda leaf: self.value(leaf) if isinstance(leaf, Value) else None, _with_tuples(tree)
+        )
+        return result
 
-    def result(self, tree: Any) -> Json:
-        """What comes out: a value, or a list or dict of them."""
-        if isinstance(tree, Value):
-            return self.value(tree)
-        if isinstance(tree, list | tuple):
-            return [self.result(part) for part in tree]
-        if isinstance(tree, dict):
-            return {"dict": {str(key): self.result(part) for key, part in tree.items()}}
-        return None
+    def tree(self, tree: Any, call: TracedCall) -> Term:
+        """An argument as a term."""
+        if not call.op.endswith("item__"):  # x[[0, 2]] is not x[0, 2]
+            tree = _with_tuples(tree)
+        term: Term = map_leaves(lambda leaf: self._leaf(leaf, call), tree)
+        return term
 
-    def tree(self, part: Any, call: TracedCall) -> Json:
-        """An argument as plain data."""
-        if isinstance(part, Value):
-            return self.value(part)
-        if isinstance(part, Scaled):
-            return self.argument(part)
-        if isinstance(part, Power):
-            size = self.size(part.dim)
+    def _leaf(self, leaf: Any, call: TracedCall) -> Any:
+        if isinstance(leaf, Value):
+            return self.value(leaf)
+        if isinstance(leaf, Scaled):
+            return self.size(leaf)
+        if isinstance(leaf, Power):
+            size = self.size(leaf.dim)
             if isinstance(size, int):
-                return float(size) ** part.exponent
-            return {"power": [str(size), part.exponent]}
-        if isinstance(part, list) and call.op.endswith("item__"):  # x[[0, 2]] is not x[0, 2]
-            return {"list": [self.tree(p, call) for p in part]}
-        if isinstance(part, list | tuple):
-            return [self.tree(p, call) for p in part]
-        if isinstance(part, slice):
-            return {"slice": [self.tree(p, call) for p in (part.start, part.stop, part.step)]}
-        if part is Ellipsis:
-            return {"ellipsis": True}
-        if isinstance(part, torch.device):
+                return float(float(size) ** leaf.exponent)
+            return SizePower(size, leaf.exponent)
+        if isinstance(leaf, torch.device):
             # Beside meta the CPU is a place of its own, where a table is made before it is moved.
-            return "cpu" if self.on_meta and part.type == "cpu" else {"device": "input"}
-        if isinstance(part, torch.dtype):
-            return {"dtype": str(part).rpartition(".")[2]}
-        if isinstance(part, torch.memory_format):
-            return {"memory_format": str(part).rpartition(".")[2]}
-        if isinstance(part, float) and part in (float("inf"), float("-inf")):
-            return {"float": str(part)}
-        if part is None or isinstance(part, bool | int | float | str):
-            return part
-        raise ModelError(f"{call.where or 'the model'}: cannot write down {part!r} in {call.op}")
+            return "cpu" if self.on_meta and leaf.type == "cpu" else InputDevice()
+        if isinstance(leaf, torch.dtype):
+            return DType(str(leaf).rpartition(".")[2])
+        if isinstance(leaf, torch.memory_format):
+            return MemoryFormat(str(leaf).rpartition(".")[2])
+        if leaf is None or leaf is Ellipsis or isinstance(leaf, bool | int | float | str):
+            return leaf
+        raise ModelError(f"{call.where or 'the model'}: cannot write down {leaf!r} in {call.op}")
+
+
+def _with_tuples(tree: Any) -> Any:
+    """A tree with tuples in the place of lists, and texts in that of other names."""
+    if isinstance(tree, list | tuple):
+        return tuple(map(_with_tuples, tree))
+    if isinstance(tree, dict):
+        return {str(name): _with_tuples(part) for name, part in tree.items()}
+    return tree
 
 
 def _vocabulary(group: Segment, value: Value, below: int | None) -> int:
@@ -347,23 +349,21 @@ def _is_flatten(call: TracedCall) -> bool:
 _RECURRENT = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout")
 
 
-def _constructor_arguments(module: nn.Module) -> dict[str, Json]:
+def _constructor_arguments(module: nn.Module) -> dict[str, Term]:
     """The arguments that build a standard module again, read back from its attributes."""
     if isinstance(module, nn.RNNBase):
         names = [*_RECURRENT, "bidirectional"]
     else:
         names = [name for name in inspect.signature(type(module)).parameters]
-    arguments: dict[str, Json] = {}
+    arguments: dict[str, Term] = {}
     for name in names:
         if name in ("device", "dtype", "inplace") or not hasattr(module, name):
             continue
         value = getattr(module, name)
         if name == "bias" and not isinstance(value, bool):
             value = value is not None
-        if isinstance(value, tuple):
-            value = list(value)
-        if value is None or isinstance(value, bool | int | float | str | list):
-            arguments[name] = value
+        if value is None or isinstance(value, bool | int | float | str | list | tuple):
+            arguments[name] = _with_tuples(value)
     if isinstance(module, nn.RNN):
         arguments["nonlinearity"] = module.nonlinearity
     if isinstance(module, nn.LSTM) and module.proj_size:

@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ampere.pytorch.graph.channels import Channels, Dim, Dims, Path, Scaled, free
+from ampere.core.arrays import Ints
+from ampere.core.trees import Path
+from ampere.pytorch.graph.channels import Channels, Dim, Dims, Scaled, free
 from ampere.pytorch.graph.reader import Reading
 from ampere.pytorch.graph.recorder import TracedCall, Value
-from ampere.pytorch.pruning.moves import Ints, find_sources
+from ampere.pytorch.pruning.moves import find_sources
 from ampere.pytorch.pruning.weight_rules import Labels, Uncoupled, serve
 
 # They keep every number at its place: asking is only needed for what may move them.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
-from ampere.core.layers import Json
+from ampere.core.types import Json
 from ampere.core.workloads import Workload
 from ampere.pytorch.pruning.slimmer import Slim
 from ampere.pytorch.runtime.builder import build

@@ -10,13 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
-from ampere.pytorch.graph.channels import Path
+from ampere.core.arrays import Ints
+from ampere.core.trees import Path, map_leaves
 from ampere.pytorch.graph.recorder import TracedCall, Value, tensors_in
 
-Ints = npt.NDArray[np.intp]
 MOST = 1 << 24  # entries that float32 can still tell apart
 ROUNDS = 2  # sums that happen to be other entries are so only once
 
@@ -77,16 +76,10 @@ def _agree(rounds: Sequence[dict[Path, Ints] | None]) -> bool:
 
 def _filled(tree: Any, tensors: Iterator[torch.Tensor]) -> Any:
     """Arguments with tensors in the place of values."""
-    if isinstance(tree, Value):
-        return next(tensors)
-    if isinstance(tree, list):
-        return [_filled(part, tensors) for part in tree]
-    if isinstance(tree, tuple):
-        return tuple(_filled(part, tensors) for part in tree)
-    if isinstance(tree, dict):
-        return {key: _filled(part, tensors) for key, part in tree.items()}
-    if isinstance(tree, slice):
-        return slice(*_filled((tree.start, tree.stop, tree.step), tensors))
-    if isinstance(tree, torch.device):
-        return torch.device("cpu")
-    return tree
+
+    def filled(leaf: Any) -> Any:
+        if isinstance(leaf, Value):
+            return next(tensors)
+        return torch.device("cpu") if isinstance(leaf, torch.device) else leaf
+
+    return map_leaves(filled, tree)

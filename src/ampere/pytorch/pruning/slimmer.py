@@ -16,13 +16,14 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import nn
 
+from ampere.core.arrays import Array, Ints
 from ampere.core.choices import choices, resize
 from ampere.core.inputs import Inputs
-from ampere.core.layers import Call, Layer, structure_of
+from ampere.core.layers import Layer, structure_of
+from ampere.core.structure import Call
 from ampere.core.training import Training
 from ampere.errors import ModelError
 from ampere.pytorch.graph.channels import Channels
@@ -30,10 +31,8 @@ from ampere.pytorch.graph.counter import with_features
 from ampere.pytorch.graph.reader import Reading, read_model
 from ampere.pytorch.graph.recorder import TracedCall
 from ampere.pytorch.pruning.coupling import Coupling, couple
-from ampere.pytorch.pruning.moves import Ints
 from ampere.pytorch.runtime.builder import build, build_module, fill_each, is_module, modules_in
 
-Array = npt.NDArray[np.float64]
 MAKES = {"out_channels", "out_features"}  # arguments that say how many channels a module makes
 IMPORTANCES = ("l1", "l2", "bn", "random")
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from ampere.pytorch.graph.channels import Path
+from ampere.core.arrays import Ints
+from ampere.core.trees import Path
 from ampere.pytorch.graph.recorder import TracedCall, Value
-from ampere.pytorch.pruning.moves import Ints
 
 if TYPE_CHECKING:
     from ampere.pytorch.pruning.coupling import Follower

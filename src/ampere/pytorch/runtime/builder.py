@@ -12,7 +12,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from ampere.core.layers import Call, Json, Layer, Port, Structure, number_at, shape_at, structure_of
+from ampere.core.layers import Layer, structure_of
+from ampere.core.sizes import shape_at
+from ampere.core.structure import Call, Port, Structure
+from ampere.core.terms import DType, InputDevice, MemoryFormat, Term, ValueRef, number_at
+from ampere.core.trees import map_leaves
 from ampere.errors import ModelError
 
 IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
@@ -73,13 +77,13 @@ def network_inputs(layers: Sequence[Layer], device: str = "cpu") -> tuple[torch.
     """A batch of random data for each input of a network."""
     if not any(layer.reads for layer in layers):
         return example_inputs(layers[0], device)
-    found: dict[int, torch.Tensor] = {}
+    batches: dict[int, torch.Tensor] = {}
     for layer in layers:
         for (source, number), x in zip(layer.reads, example_inputs(layer, device)):
             if source < 0:
-                found.setdefault(number, x)
+                batches.setdefault(number, x)
     unread = torch.empty(0, device=device)
-    return tuple(found.get(number, unread) for number in range(1 + max(found)))
+    return tuple(batches.get(number, unread) for number in range(1 + max(batches)))
 
 
 def example_inputs(layer: Layer, device: str = "cpu") -> tuple[torch.Tensor, ...]:
@@ -113,32 +117,21 @@ def works_in_place(call: Call) -> bool:
     return in_place or bool(call.arguments.get("inplace") or call.options.get("inplace"))
 
 
-def fill(tree: Json, widths: Mapping[str, int]) -> Any:
-    """Arguments with symbolic sizes replaced by numbers, and lists by tuples."""
-    if isinstance(tree, dict):
-        if (number := number_at(tree, widths)) is not None:
-            return number
-        if "slice" in tree:
-            return slice(*fill(tree["slice"], widths))
-        if "memory_format" in tree:
-            return getattr(torch, tree["memory_format"])
-        if "list" in tree:
-            return [fill(part, widths) for part in tree["list"]]
-        if "float" in tree:
-            return float(tree["float"])
-        if "ellipsis" in tree:
-            return Ellipsis
-        if "dtype" in tree:
-            return getattr(torch, tree["dtype"])
-        return {key: fill(part, widths) for key, part in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return tuple(fill(part, widths) for part in tree)
-    return tree
+def fill(tree: Term, widths: Mapping[str, int]) -> Any:
+    """The same tree with numbers in the place of sizes, and torch's own names for its types."""
+
+    def filled(leaf: Any) -> Any:
+        if isinstance(leaf, (DType, MemoryFormat)):
+            return getattr(torch, leaf.name)
+        return number_at(leaf, widths)
+
+    return map_leaves(filled, tree)
 
 
-def fill_each(arguments: Mapping[str, Json], widths: Mapping[str, int]) -> dict[str, Any]:
-    """Arguments by name; the names themselves mean nothing (`nn.Upsample` has one named size)."""
-    return {name: fill(value, widths) for name, value in arguments.items()}
+def fill_each(arguments: Mapping[str, Term], widths: Mapping[str, int]) -> dict[str, Any]:
+    """The same for arguments by name."""
+    filled: dict[str, Any] = fill(dict(arguments), widths)
+    return filled
 
 
 def modules_in(piece: nn.Module, structure: Structure) -> dict[int, nn.Module]:
@@ -154,7 +147,7 @@ def build_module(call: Call, widths: Mapping[str, int]) -> nn.Module:
     cls = getattr(nn, call.op, None)
     if not (isinstance(cls, type) and issubclass(cls, nn.Module)):
         raise ModelError(f"{call.op} is not a module of torch")
-    module: nn.Module = cls(**_known(cls, fill_each(call.arguments, widths)))
+    module: nn.Module = cls(**_accepted(cls, fill_each(call.arguments, widths)))
     module.requires_grad_(not call.frozen)
     for name in call.frozen_parts:
         module.get_parameter(name).requires_grad_(False)
@@ -163,7 +156,7 @@ def build_module(call: Call, widths: Mapping[str, int]) -> nn.Module:
     return module
 
 
-def _known(cls: type[nn.Module], arguments: dict[str, Any]) -> dict[str, Any]:
+def _accepted(cls: type[nn.Module], arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments that a class has: in an older torch, normalisations cannot be asked for a bias.
 
     They have it all the same, so asking can be left out; asking for none cannot.
@@ -187,10 +180,10 @@ def is_shared(parameter: torch.Tensor) -> bool:
 def _as_chain(structure: Structure, modules: Mapping[int, nn.Module]) -> nn.Module | None:
     """Layers that only call modules one after the other run as a user would write them."""
     for k, call in enumerate(structure.calls, start=1):
-        plain = call.inputs == ({"value": k - 1},) and not call.options
+        plain = call.inputs == (ValueRef(k - 1),) and not call.options
         if k not in modules or not plain or call.again or call.detached:
             return None
-    if structure.result != {"value": len(structure.calls)}:
+    if structure.result != ValueRef(len(structure.calls)):
         return None
     chain = list(modules.values())
     return chain[0] if len(chain) == 1 else nn.Sequential(*chain)
@@ -217,7 +210,7 @@ class Piece(nn.Module):
             return find_function(call.op)
         name = f"{call.op}_{k}"
         shape = fill(call.arguments["shape"], widths)
-        dtype = getattr(torch, call.arguments.get("dtype", "float32"))
+        dtype = getattr(torch, str(call.arguments.get("dtype", "float32")))
         if call.op == "parameter":
             # Small numbers, not zeros: a weight that is normalised must have a length.
             start = torch.randn(shape, dtype=dtype) / 50
@@ -236,7 +229,7 @@ class Piece(nn.Module):
             args = [_pick(values, part) for part in arguments]
             result = step(*args, **{k: _pick(values, v) for k, v in options.items()})
             values.append(args[0] if result is None else result)  # None: an assignment, in place
-        return _pick_result(values, self._result)
+        return _pick(values, self._result)
 
 
 def _detached(step: Callable[..., Any]) -> Callable[..., Any]:
@@ -245,14 +238,6 @@ def _detached(step: Callable[..., Any]) -> Callable[..., Any]:
             return step(*args, **kwargs)
 
     return run
-
-
-def _pick_result(values: list[Any], tree: Json) -> Any:
-    if isinstance(tree, list):
-        return tuple(_pick_result(values, part) for part in tree)
-    if isinstance(tree, dict) and "dict" in tree:
-        return {key: _pick_result(values, part) for key, part in tree["dict"].items()}
-    return _pick(values, tree)
 
 
 class _Held:
@@ -266,21 +251,17 @@ class _Held:
 
 
 def _pick(values: list[Any], tree: Any) -> Any:
-    if isinstance(tree, dict) and "value" in tree:
-        where = tree["value"]
-        if isinstance(where, int):
-            return values[where]
-        found = values[where[0]]
-        for step in where[1:]:
-            found = found[step]
-        return found
-    if isinstance(tree, dict) and "device" in tree:
+    """What a filled tree stands for, once the calls before have run."""
+    if isinstance(tree, ValueRef):
+        value = values[tree.number]
+        for step in tree.path:
+            value = value[step]
+        return value
+    if isinstance(tree, InputDevice):
         first = values[0]
         return (first[0] if isinstance(first, tuple) else first).device
-    if isinstance(tree, tuple):
-        return tuple(_pick(values, part) for part in tree)
-    if isinstance(tree, slice):
-        return slice(*(_pick(values, part) for part in (tree.start, tree.stop, tree.step)))
+    if isinstance(tree, (tuple, list, dict, slice)):
+        return map_leaves(lambda leaf: _pick(values, leaf), tree)
     return tree
 
 
@@ -290,12 +271,11 @@ def find_function(name: str) -> Callable[..., Any]:
     attribute = re.fullmatch(r"torch\.Tensor\.(\w+)\.__get__", name)
     if attribute is not None:  # x.T, x.real
         return operator.attrgetter(attribute[1])
-    found: Any = torch
+    function: Any = torch
     for part in rest.split("."):
-        found = getattr(found, part, None)
-        if isinstance(found, ModuleType) and not found.__name__.startswith("torch"):
+        function = getattr(function, part, None)
+        if isinstance(function, ModuleType) and not function.__name__.startswith("torch"):
             raise ModelError(f"{name} is not a function of torch")
-    if home != "torch" or not callable(found):
+    if home != "torch" or not callable(function):
         raise ModelError(f"{name} is not a function of torch")
-    function: Callable[..., Any] = found
-    return function
+    return function  # type: ignore[no-any-return]

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ampere.core.trees import leaves
 from ampere.errors import AmpereError, ModelError
 from ampere.pytorch.runtime.loader import homes_of, in_words, load_loss, names_loss, raised
 
@@ -26,17 +27,11 @@ if TYPE_CHECKING:
 
 def returned_tensors(output: Any) -> Iterator[Tensor]:
     """The tensors that a model returns: alone, or in tuples, lists, dicts and dataclasses."""
-    if isinstance(output, Tensor):
-        yield output
-    elif isinstance(output, Mapping):
-        for part in output.values():
-            yield from returned_tensors(part)
-    elif isinstance(output, (tuple, list)):
-        for part in output:
-            yield from returned_tensors(part)
-    elif is_dataclass(output) and not isinstance(output, type):
-        for field in fields(output):
-            yield from returned_tensors(getattr(output, field.name))
+    for leaf in leaves(output):
+        if isinstance(leaf, Tensor):
+            yield leaf
+        elif is_dataclass(leaf) and not isinstance(leaf, type):
+            yield from returned_tensors([getattr(leaf, field.name) for field in fields(leaf)])
 
 
 def _cross_entropy(output: Tensor) -> TensorLoss:

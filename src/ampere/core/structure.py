@@ -1,0 +1,213 @@
+"""Structures: a layer as a small program, from which a framework builds it at any widths.
+
+A program is a list of calls of modules and functions. What they are built with and called with are
+terms: plain values, sizes that follow the widths, and results of other calls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ampere.core.sizes import Shape, shape_from_json, shape_to_json
+from ampere.core.terms import INPUT, Term, term_from_json, term_to_json
+from ampere.core.types import Json
+
+
+@dataclass(frozen=True)
+class Call:
+    """One step of a structure: a module built and called, or a function called.
+
+    `arguments` of a module call build it; `inputs` and `options` are what it is called with, by
+    position and by name.
+    """
+
+    op: str
+    arguments: Mapping[str, Term] = field(default_factory=dict)
+    inputs: tuple[Term, ...] = ()
+    options: Mapping[str, Term] = field(default_factory=dict)
+    frozen: bool = False
+    frozen_parts: tuple[str, ...] = ()  # names of the parameters, where only some are frozen
+    shared_parts: tuple[str, ...] = ()  # parameters that another layer holds, and updates
+    again: int | None = None  # the call whose module runs once more
+    detached: bool = False  # runs where no gradient is recorded
+
+    def to_json(self) -> dict[str, Json]:
+        """A dict without the fields that are empty."""
+        row: dict[str, Json] = {
+            "op": self.op,
+            "inputs": [term_to_json(part) for part in self.inputs],
+        }
+        rest = {
+            "arguments": _named_to_json(self.arguments),
+            "options": _named_to_json(self.options),
+            "frozen": self.frozen,
+            "frozen_parts": list(self.frozen_parts),
+            "shared_parts": list(self.shared_parts),
+            "again": self.again,
+            "detached": self.detached,
+        }
+        return {**row, **{key: value for key, value in rest.items() if value}}
+
+    @classmethod
+    def from_json(cls, row: Json) -> Call:
+        """Read back what `to_json` wrote."""
+        return cls(
+            op=row["op"],
+            arguments=_named_from_json(row.get("arguments", {})),
+            inputs=tuple(map(term_from_json, row["inputs"])),
+            options=_named_from_json(row.get("options", {})),
+            frozen=row.get("frozen", False),
+            frozen_parts=tuple(row.get("frozen_parts", ())),
+            shared_parts=tuple(row.get("shared_parts", ())),
+            again=row.get("again"),
+            detached=row.get("detached", False),
+        )
+
+
+def _named_to_json(terms: Mapping[str, Term]) -> dict[str, Json]:
+    """Terms by name; a name is no tag (`nn.Upsample` has an argument named `size`)."""
+    return {name: term_to_json(term) for name, term in terms.items()}
+
+
+def _named_from_json(row: Mapping[str, Json]) -> dict[str, Term]:
+    return {name: term_from_json(part) for name, part in row.items()}
+
+
+def holds_parameters(call: Call) -> bool:
+    """Whether a call brings parameters of its own, trained or frozen."""
+    for switch in ("affine", "elementwise_affine"):  # a normalisation may have none
+        if switch in call.arguments:
+            return bool(call.arguments[switch])
+    hints = ("bias", "num_embeddings", "num_parameters")
+    return call.op == "parameter" or any(hint in call.arguments for hint in hints)
+
+
+@dataclass(frozen=True)
+class Port:
+    """One tensor that enters or leaves a layer: its shape without the batch, and what it is.
+
+    `below` is the limit of token ids; `grad` says whether a gradient flows back through it, `whole`
+    that the batch does not come first, so that nothing is left out.
+    """
+
+    shape: Shape
+    dtype: str = "float32"
+    below: int | None = None
+    grad: bool = True
+    whole: bool = False
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data; `from_json` reads it back."""
+        row: dict[str, Json] = {"shape": shape_to_json(self.shape), "dtype": self.dtype}
+        row["grad"] = self.grad
+        if self.below is not None:
+            row["below"] = self.below
+        if self.whole:
+            row["whole"] = True
+        return row
+
+    @classmethod
+    def from_json(cls, row: Json) -> Port:
+        """Read back what `to_json` wrote."""
+        return cls(
+            shape=shape_from_json(row["shape"]),
+            dtype=row["dtype"],
+            below=row.get("below"),
+            grad=row["grad"],
+            whole=row.get("whole", False),
+        )
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A layer as a program: enough to build it anywhere, at any widths.
+
+    Shapes leave out the batch dimension. Most layers have one input and one output; one that a long
+    skip reaches has several. `result` says which values come out. `multiples` are what a width must
+    be a multiple of (attention heads, bottlenecks).
+    """
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    calls: tuple[Call, ...]
+    result: Term = INPUT
+    multiples: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def widths(self) -> tuple[str, ...]:
+        """Names of the widths it varies over."""
+        return tuple(sorted(self.multiples))
+
+    @property
+    def input(self) -> Shape:
+        """The shape of the first input: the only one, in a chain."""
+        return self.inputs[0].shape
+
+    @property
+    def output(self) -> Shape:
+        """The shape of the first output: the only one, in a chain."""
+        return self.outputs[0].shape
+
+    @property
+    def input_grad(self) -> bool:
+        """Whether a gradient flows back through any input."""
+        return any(port.grad for port in self.inputs)
+
+    @property
+    def chains(self) -> bool:
+        """Whether one batch enters and one comes out, as in the middle of a chain."""
+        ports = (*self.inputs, *self.outputs)
+        return len(self.inputs) == len(self.outputs) == 1 and not any(p.whole for p in ports)
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data; `from_json` reads it back. A link of a chain is written flat."""
+        row: dict[str, Json] = {
+            "calls": [call.to_json() for call in self.calls],
+            "result": term_to_json(self.result),
+            "multiples": dict(self.multiples),
+        }
+        if not self.chains or self.outputs[0] != Port(self.output):
+            row["inputs"] = [port.to_json() for port in self.inputs]
+            row["outputs"] = [port.to_json() for port in self.outputs]
+            return row
+        (port,) = self.inputs
+        row["input"] = shape_to_json(port.shape)
+        row["output"] = shape_to_json(self.output)
+        row["input_dtype"] = port.dtype
+        row["input_grad"] = port.grad
+        if port.below is not None:
+            row["input_below"] = port.below
+        return row
+
+    @classmethod
+    def from_json(cls, row: Json) -> Structure:
+        """Read back what `to_json` wrote."""
+        if "inputs" in row:
+            inputs = tuple(map(Port.from_json, row["inputs"]))
+            outputs = tuple(map(Port.from_json, row["outputs"]))
+        else:
+            port = Port(
+                shape=shape_from_json(row["input"]),
+                dtype=row["input_dtype"],
+                below=row.get("input_below"),
+                grad=row["input_grad"],
+            )
+            inputs, outputs = (port,), (Port(shape_from_json(row["output"])),)
+        return cls(
+            inputs=inputs,
+            outputs=outputs,
+            calls=tuple(map(Call.from_json, row["calls"])),
+            result=term_from_json(row["result"]),
+            multiples=row["multiples"],
+        )
+
+    @property
+    def digest(self) -> str:
+        """Six hex digits that differ where structures do; which widths are allowed is no part."""
+        row = self.to_json()
+        del row["multiples"]
+        text = json.dumps(row, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:6]
