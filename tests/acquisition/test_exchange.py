@@ -19,12 +19,11 @@ import ampere
 from ampere.acquisition.families import Network
 from ampere.cli.app import app
 from ampere.core.description import describe
-from ampere.core.layers import Layer
+from ampere.core.layers import Layer, network_identity
 from ampere.core.training import Training
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, FingerprintError, JournalError, ModelError
 from ampere.estimators.base import Cost
-from ampere.estimators.encoding import identity_of
 from ampere.meters.base import Provenance
 from ampere.profiles.profile import METHODS
 from ampere.pytorch.graph.counter import with_features
@@ -113,14 +112,14 @@ def test_the_same_readings_make_the_same_profile_to_the_last_digit(model: str, m
     device = ModelDevice(noise=0.02, seed=5, features=lambda layer: with_features(layer).features)
     ampere.profile(model, path="local", device=device, strategy=strategy)
     _, local = read_journal("local")
-    readings = {identity_of(row.layers): row for row in local}
+    readings = {network_identity(row.layers): row for row in local}
 
     networks = ampere.ask(
         "told", TOGETHER, model, strategy=strategy, device="fake", provenance=Provenance.SIMULATED
     )
     while networks:
         rows = [
-            replace(readings[identity_of(network.layers)], layers=network.layers)
+            replace(readings[network_identity(network.layers)], layers=network.layers)
             for network in networks
         ]
         ampere.tell("told", rows)
@@ -143,7 +142,7 @@ def test_it_asks_for_others_once_it_was_told_and_ends(tmp_path: Path) -> None:
     assert [str(each) for each in ampere.ask("p", TOGETHER)] == [str(each) for each in first]
     tell(first)
     second = ampere.ask("p", TOGETHER)
-    asked = {identity_of(each.layers) for each in (*first, *second)}
+    asked = {network_identity(each.layers) for each in (*first, *second)}
     assert len(asked) == 2 * TOGETHER
     tell(second)
     third = ampere.ask("p", TOGETHER)
@@ -176,8 +175,8 @@ def test_a_network_that_failed_is_not_asked_for_again() -> None:
     first, *others = ask()
     failed = Measurement(first.layers, failed="crashed", provenance=Provenance.SIMULATED)
     ampere.tell("p", [failed, *answers(others)])
-    again = {identity_of(each.layers) for each in ampere.ask("p", 40)}
-    assert identity_of(first.layers) not in again
+    again = {network_identity(each.layers) for each in ampere.ask("p", 40)}
+    assert network_identity(first.layers) not in again
 
 
 def test_networks_say_all_that_a_measurement_needs() -> None:

@@ -14,11 +14,11 @@ from torch import nn
 import ampere
 from ampere.acquisition.measure import Effort, Reference, measure, take_reference
 from ampere.core.fingerprint import Fingerprint
+from ampere.core.layers import network_identity
 from ampere.core.workloads import IDLE, REFERENCE, Workload
 from ampere.devices.base import Device
 from ampere.devices.recorded import RecordedDevice
 from ampere.errors import DataError, FingerprintError, JournalError, MeasurementFailed
-from ampere.estimators.encoding import identity_of
 from ampere.meters.base import Provenance
 from ampere.records.journal import Header, Journal, read_journal
 from ampere.records.measurement import Measurement
@@ -226,7 +226,7 @@ def profiled(tmp_path: Path) -> Path:
 
 
 def networks(rows: Sequence[Measurement]) -> list[object]:
-    return [identity_of(row.layers) for row in rows]
+    return [network_identity(row.layers) for row in rows]
 
 
 def test_a_profile_on_it_measures_recorded_networks_only(profiled: Path, tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_profile_on_it_measures_recorded_networks_only(profiled: Path, tmp_pat
     assert set(networks(profile.measurements)) < set(networks(known))
     by_network = dict(zip(networks(known), known, strict=True))
     for row in profile.measurements:
-        recorded = by_network[identity_of(row.layers)]
+        recorded = by_network[network_identity(row.layers)]
         assert row.energy_j_per_step == pytest.approx(recorded.energy_j_per_step, rel=0.02)
     assert profile.provenance is Provenance.SIMULATED  # as they were: recording measures nothing
     estimate = profile.estimate(net(), (8,))

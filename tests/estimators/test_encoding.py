@@ -15,15 +15,7 @@ from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.types import Json
 from ampere.core.variants import MOST_LAYERS
 from ampere.core.widths import Widths
-from ampere.estimators.encoding import (
-    FEATURES,
-    STEP,
-    Encoder,
-    coordinates,
-    depth_context,
-    distinct,
-    key_of,
-)
+from ampere.estimators.encoding import FEATURES, STEP, Encoder, coordinates, depth_context, distinct
 from fakes import FIRST, HIDDEN, LAST, plain_layer, plain_model
 
 KNOWN = Features(1000.0, 200.0, 30.0)
@@ -196,7 +188,7 @@ def test_the_same_layer_has_the_same_id_in_every_process() -> None:
 )
 def test_attributes_kind_and_widths_make_a_layer_another_one(other: Layer) -> None:
     layer = conv(out=8, attributes={"height": 16})
-    assert key_of(layer) != key_of(other)
+    assert layer.identity != other.identity
     encoder = Encoder.of([layer, other])
     one, two = encoder.encode([layer, other]).id
     assert one != two
@@ -206,9 +198,9 @@ def test_attributes_kind_and_widths_make_a_layer_another_one(other: Layer) -> No
 def test_the_order_of_attributes_and_a_layers_name_do_not() -> None:
     one = Layer("a", LayerKind("k", Role.HIDDEN, "conv", {"a": 1, "b": 2}), Widths({"out": 3}))
     two = Layer("b", LayerKind("k", Role.HIDDEN, "conv", {"b": 2, "a": 1}), Widths({"out": 3}))
-    assert key_of(one) == key_of(two)
+    assert one.identity == two.identity
     found, counts = distinct([[one, two]])
-    assert [key_of(layer) for layer in found] == [key_of(one)]
+    assert [layer.identity for layer in found] == [one.identity]
     assert counts.tolist() == [[2.0]]
 
 

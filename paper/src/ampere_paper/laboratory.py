@@ -22,11 +22,10 @@ from ampere.acquisition.loop import Profiler, open_journal, reference_of, resume
 from ampere.acquisition.measure import Effort, Event, Watch, measure, unwatched
 from ampere.core.fingerprint import refuse_to_mix
 from ampere.core.layers import Layer
-from ampere.core.workloads import Workload
+from ampere.core.workloads import Workload, WorkloadIdentity, workload_identity
 from ampere.devices.base import Device
 from ampere.devices.registry import AnyDevice
 from ampere.errors import FingerprintError, JournalError, NotCovered
-from ampere.estimators.encoding import key_of
 from ampere.evaluation.extrapolation import extrapolate
 from ampere.meters.base import Provenance
 from ampere.records.journal import Header, Journal, read_journal
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from ampere_paper.surveys import Survey
 
 TOGETHER = 5  # networks in hand at a time: each is corrected by what the others have in common
-Key = tuple[object, ...]
 
 
 class Book(Protocol):
@@ -254,16 +252,12 @@ def _refuse_to_mix(device: Device, header: Header, path: Path) -> None:
     )
 
 
-def _by_network(rows: Sequence[Measurement]) -> dict[Key, list[Measurement]]:
-    found: dict[Key, list[Measurement]] = defaultdict(list)
+def _by_network(rows: Sequence[Measurement]) -> dict[WorkloadIdentity, list[Measurement]]:
+    found: dict[WorkloadIdentity, list[Measurement]] = defaultdict(list)
     for row in rows:
-        found[_key_of(row.stage, row.layers)].append(row)
+        found[workload_identity(row.stage, row.layers)].append(row)
     return found
 
 
-def _key(network: Network) -> Key:
-    return _key_of(network.workload.stage, network.layers)
-
-
-def _key_of(stage: str, layers: Sequence[Layer]) -> Key:
-    return (stage, *((key_of(layer), layer.count) for layer in layers))
+def _key(network: Network) -> WorkloadIdentity:
+    return workload_identity(network.workload.stage, network.layers)

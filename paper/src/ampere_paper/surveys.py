@@ -21,14 +21,13 @@ from ampere.acquisition.families import Network, members, read_network
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.prober import make_prober
 from ampere.acquisition.strategy import Strategy
-from ampere.core.layers import Layer
+from ampere.core.layers import Layer, network_identity
 from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.additive import fit_additive, fit_roofline
 from ampere.estimators.base import Fit
-from ampere.estimators.encoding import identity_of
 from ampere.estimators.flops import fit_flops, fit_flops_affine
 from ampere.estimators.neuralpower import fit_neuralpower, isolated_workloads
 from ampere.estimators.paper import fit_paper
@@ -145,12 +144,12 @@ def _survey(lab: Laboratory, bench: Bench, family: str) -> Survey:
     with lab.notebook(bench, f"{family}-steps") as book:
         few = book.extrapolate(drawn)
     fits, seconds = _fits(variants, stages, networks)
-    seen = {identity_of(row.layers) for row in networks}
+    seen = {network_identity(row.layers) for row in networks}
     results, unseen, failed = [], [], []
     for member, (first, second), steps in zip(drawn, pairs, few, strict=True):
         if reason := first.failed or second.failed:
             failed.append(f"{member.name}: {reason}")
-        elif identity_of(member.layers) not in seen:
+        elif network_identity(member.layers) not in seen:
             results.append(result_of(member, first, second, steps, fits))
             unseen.append((member.layers, results[-1].energy_j))
     if not results:

@@ -23,13 +23,13 @@ from ampere.acquisition.measure import Effort
 from ampere.acquisition.strategy import TOLERANCES, Strategy
 from ampere.core.arrays import Array
 from ampere.core.choices import smallest
-from ampere.core.layers import Layer
+from ampere.core.layers import Layer, network_identity
 from ampere.core.variants import sample
 from ampere.core.workloads import Workload
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive, inflation
 from ampere.estimators.base import usable
-from ampere.estimators.encoding import STEP, depth_context, distinct, identity_of
+from ampere.estimators.encoding import STEP, depth_context, distinct
 from ampere.estimators.sum_process import SumProcess
 from ampere.records.measurement import Measurement
 
@@ -64,7 +64,7 @@ class Prober:
         self._rows: list[Measurement] = []
         self._open: dict[object, Network] = {}
         for probe in self.probes:  # of two that are alike, the first
-            self._open.setdefault(identity_of(probe.layers), probe)
+            self._open.setdefault(network_identity(probe.layers), probe)
         self._kinds = {layer.kind.name for probe in self.probes for layer in probe.layers}
         self._asked: set[object] = set()
         self._fit: AdditiveFit | None = None
@@ -83,7 +83,7 @@ class Prober:
         chosen = free[: min(room, missing)] if fit is None or missing > 0 else []
         if not chosen and fit is not None:
             chosen = self._best(fit, free, room)
-        self._asked |= {identity_of(probe.layers) for probe in chosen}
+        self._asked |= {network_identity(probe.layers) for probe in chosen}
         return chosen
 
     def tell(self, row: Measurement) -> None:
@@ -91,7 +91,7 @@ class Prober:
         if row.stage != "step":
             return
         self._rows.append(row)
-        key = identity_of(row.layers)
+        key = network_identity(row.layers)
         probe = self._open.pop(key, None)
         self._asked.discard(key)
         if row.failed is not None and "memory" in row.failed and probe is not None:

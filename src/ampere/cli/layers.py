@@ -40,7 +40,7 @@ def layers(model: Model, training: TrainingOptions, as_json: AsJson = False) -> 
                 "layers": [_row(each) for each in found],
             }
         )
-    same = grouped(found, lambda layer: (layer.kind.name, layer.widths))
+    same = grouped(found, lambda layer: layer.identity)
     page = table(
         ("layer", "role", "operation", "widths", "parameters", "a step", "frozen"),
         [_line(group) for group in same],

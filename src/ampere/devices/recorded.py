@@ -15,8 +15,7 @@ from pathlib import Path
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Layer
 from ampere.core.types import Json
-from ampere.core.widths import Widths
-from ampere.core.workloads import IDLE_STEP_S, Workload
+from ampere.core.workloads import IDLE_STEP_S, Workload, workload_identity
 from ampere.devices.base import Burst, Loaded
 from ampere.errors import DataError, MeasurementFailed
 from ampere.meters.base import Provenance, Resolution
@@ -24,7 +23,6 @@ from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
 
 BURSTS = ("energy_j", "time_s", "energy_drift", "drift")  # as a journal has them, one value a burst
-Key = tuple[str, tuple[tuple[str, Widths, int], ...]]
 
 
 class RecordedDevice:
@@ -39,7 +37,7 @@ class RecordedDevice:
     def __init__(self, path: str | Path) -> None:
         self._header, rows = read_journal(path)
         self._rows = {
-            _key(row.stage, row.layers): row
+            workload_identity(row.stage, row.layers): row
             for row in rows
             if row.failed is None and math.isfinite(row.time_s_per_step)
         }
@@ -90,7 +88,7 @@ class RecordedDevice:
             return [((header.idle_w or 0.0) * IDLE_STEP_S, IDLE_STEP_S)]
         if workload.stage == "reference":  # the same at all times: whatever it is, it cancels out
             return [(header.reference_energy_j or 1.0, header.reference_time_s or 1.0)]
-        row = self._rows.get(_key(workload.stage, _layers_of(workload)))
+        row = self._rows.get(workload_identity(workload.stage, _layers_of(workload)))
         if row is None:
             raise MeasurementFailed("it is not in the recorded journal")
         return _corrected(row)
@@ -120,7 +118,3 @@ def _corrected(row: Measurement) -> list[tuple[float, float]]:
 
 def _is_cost(value: Json) -> bool:
     return isinstance(value, (int, float)) and value > 0
-
-
-def _key(stage: str, layers: Sequence[Layer]) -> Key:
-    return stage, tuple((layer.kind.name, layer.widths, layer.count) for layer in layers)

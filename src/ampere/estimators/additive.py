@@ -23,7 +23,7 @@ from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError, NotCovered
 from ampere.estimators import linear_mean, sum_process
 from ampere.estimators.base import Cost, Layerwise, Line, Prediction, Rejection, usable
-from ampere.estimators.encoding import STEP, Encoder, count, depth_context, distinct, key_of
+from ampere.estimators.encoding import STEP, Encoder, count, depth_context, distinct
 from ampere.records.measurement import Measurement
 
 TILES = (0, 8, 16, 32)  # what a device may round widths up to; the data choose
@@ -85,8 +85,8 @@ class AdditiveFit:
             raise DataError("it has the first time of all rows: fit all rows anew")
         if reason := _contradiction(row, self):
             raise DataError(f"{reason}: fit all rows anew")
-        known = {key_of(layer) for layer in self.layers}
-        new = {key_of(layer): layer for layer in network if key_of(layer) not in known}
+        known = {layer.identity for layer in self.layers}
+        new = {layer.identity: layer for layer in network if layer.identity not in known}
         layers = (*self.layers, *new.values())
         counts = count([network], layers)
         encoded = self.encoder.encode(layers)
@@ -398,5 +398,5 @@ def _bounds(layers: Sequence[Layer]) -> dict[str, dict[str, tuple[int, int]]]:
 
 def _order(row: Measurement) -> tuple[str, float]:
     """A place for each row that does not depend on when it was told."""
-    keys = [[*map(repr, key_of(layer)), layer.count] for layer in row.layers]
+    keys = [[*map(repr, layer.identity), layer.count] for layer in row.layers]
     return json.dumps(keys), row.energy_j_per_step

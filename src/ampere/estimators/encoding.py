@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ampere.core.arrays import Array, Ints
-from ampere.core.layers import Features, Layer, LayerKind, Role
+from ampere.core.layers import Features, Layer, LayerIdentity, LayerKind, Role
 from ampere.core.variants import MOST_LAYERS
 from ampere.core.widths import Widths
 from ampere.estimators.linear_mean import Layers
@@ -28,22 +28,6 @@ STEP = Layer("step", LayerKind("step", Role.HIDDEN, "step"), Widths(), Features(
 # A step; a layer; FLOPs, bytes of activations and of parameters, FLOPs on tiles; or, where FLOPs
 # are not known, the sum and the product of the widths.
 FEATURES = 8
-Key = tuple[object, ...]
-
-
-def key_of(layer: Layer) -> Key:
-    """What makes two layers the same one; a name need not tell all of a kind's attributes."""
-    attributes = layer.kind.attributes
-    return (
-        layer.kind.name,
-        layer.widths,
-        tuple((a, repr(attributes[a])) for a in sorted(attributes)),
-    )
-
-
-def identity_of(layers: Iterable[Layer]) -> object:
-    """What makes two networks the same one to a fit: their layers, in any order."""
-    return tuple(sorted((repr(key_of(layer)), layer.count) for layer in layers))
 
 
 def depth_context(layers: Iterable[Layer]) -> float:
@@ -82,7 +66,7 @@ class Encoder:
         )
 
     def encode(self, layers: Sequence[Layer]) -> Layers:
-        """Layers as arrays; those of the same key get the same id."""
+        """Layers as arrays; those of the same identity get the same id."""
         n = len(layers)
         x = np.zeros((n, len(self.coordinates)))
         index = {name: i for i, name in enumerate(self.coordinates)}
@@ -95,7 +79,7 @@ class Encoder:
             x,
             np.array([self.operations.get(self.operation(layer), -1) for layer in layers], int),
             np.array([self.kinds.get(layer.kind.name, -1) for layer in layers], int),
-            np.array([_number(key_of(layer)) for layer in layers], int),
+            np.array([_number(layer.identity) for layer in layers], int),
         )
 
     def knows(self, layer: Layer) -> bool:
@@ -137,9 +121,11 @@ class Encoder:
         return np.asarray(self.columns(layer, np.array(counted), widths)[0])
 
 
-def _number(key: Key) -> int:
-    """A number that is the same for the same key, in every process."""
-    return int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest(), "big") >> 1
+def _number(identity: LayerIdentity) -> int:
+    """A number that is the same for the same layer, in every process."""
+    return (
+        int.from_bytes(hashlib.blake2b(repr(identity).encode(), digest_size=8).digest(), "big") >> 1
+    )
 
 
 def coordinates(layer: Layer) -> dict[str, float]:
@@ -156,13 +142,13 @@ def coordinates(layer: Layer) -> dict[str, float]:
 
 def distinct(networks: Sequence[Sequence[Layer]]) -> tuple[list[Layer], Array]:
     """The different layers of some networks, and how many of each every network has."""
-    index: dict[Key, int] = {}
+    index: dict[LayerIdentity, int] = {}
     found: list[Layer] = []
     for network in networks:
         for layer in network:
-            known = index.get(key_of(layer))
+            known = index.get(layer.identity)
             if known is None:
-                index[key_of(layer)] = len(found)
+                index[layer.identity] = len(found)
                 found.append(layer)
             elif found[known].features.flops is None:  # it may be counted in one row only
                 found[known] = layer
@@ -171,9 +157,9 @@ def distinct(networks: Sequence[Sequence[Layer]]) -> tuple[list[Layer], Array]:
 
 def count(networks: Sequence[Sequence[Layer]], layers: Sequence[Layer]) -> Array:
     """How many of each of these layers every network has; they are all there."""
-    index = {key_of(layer): i for i, layer in enumerate(layers)}
+    index = {layer.identity: i for i, layer in enumerate(layers)}
     counts = np.zeros((len(networks), len(layers)))
     for row, network in zip(counts, networks, strict=True):
         for layer in network:
-            row[index[key_of(layer)]] += layer.count
+            row[index[layer.identity]] += layer.count
     return counts

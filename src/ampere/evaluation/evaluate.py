@@ -15,14 +15,14 @@ from ampere.acquisition.loop import reference_of
 from ampere.acquisition.measure import Effort, Event, Watch, measure, unwatched
 from ampere.core import units
 from ampere.core.fingerprint import refuse_to_mix
+from ampere.core.layers import network_identity
 from ampere.core.page import Page
 from ampere.core.types import Json
-from ampere.core.workloads import ModelSpec
+from ampere.core.workloads import ModelSpec, workload_identity
 from ampere.devices.base import Device
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.additive import fit_roofline
 from ampere.estimators.base import Fit, usable
-from ampere.estimators.encoding import identity_of
 from ampere.estimators.flops import fit_flops, fit_flops_affine
 from ampere.estimators.neuralpower import fit_neuralpower, isolated_workloads
 from ampere.estimators.paper import fit_paper
@@ -202,8 +202,10 @@ def evaluate(
     if not any_device:
         refuse_to_mix(device.fingerprint, journal.header.fingerprint)
     profile = Profile(tuple(journal.measurements), journal.header)
-    known = {identity_of(row.layers) for row in usable(journal.measurements)}
-    unseen = (m for m in members(spec, random.Random(seed)) if identity_of(m.layers) not in known)
+    known = {network_identity(row.layers) for row in usable(journal.measurements)}
+    unseen = (
+        m for m in members(spec, random.Random(seed)) if network_identity(m.layers) not in known
+    )
     drawn = list(itertools.islice(unseen, models))
     if not drawn:
         raise DataError("every member of this family is in the profile: there is nothing unseen")
@@ -272,11 +274,11 @@ def _isolate(spec: ModelSpec, journal: Journal, device: Device, watch: Watch) ->
 
     layers = layers_of(spec)
     kinds = {layer.kind.name for layer in layers}
-    have = {(m.stage, m.layers[0].kind.name, m.layers[0].widths) for m in journal.measurements}
+    measured = {workload_identity(row.stage, row.layers[:1]) for row in journal.measurements}
     wanted = [
         (workload, layers)
         for workload, layers in isolated_workloads(plan_variants(layers), kinds)
-        if (workload.stage, layers[0].kind.name, layers[0].widths) not in have
+        if workload_identity(workload.stage, layers[:1]) not in measured
     ]
     nominal = reference_of(journal.header, device)
     start = time.monotonic()

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from ampere.core import units
 from ampere.core.groups import grouped
-from ampere.core.layers import Layer, LayerKind
-from ampere.core.widths import Widths
+from ampere.core.layers import Layer, LayerIdentity, LayerKind
 from ampere.errors import AmpereError, NotCovered
 from ampere.estimators.base import Line, usable
 from ampere.estimators.encoding import STEP
@@ -72,7 +71,7 @@ def divide(
     """
     name, said = _subject(profile, model, input)
     stages = _stage_shares(profile.measurements)
-    groups = grouped(said.lines, lambda line: (line.layer.kind.name, line.layer.widths))
+    groups = grouped(said.lines, lambda line: line.layer.identity)
     portions = tuple(_portion(lines, said.energy_j, stages) for lines in groups)
     return Division(name, said, portions, stages)
 
@@ -116,13 +115,12 @@ def _portion(
 
 def _stage_shares(measurements: Sequence[Measurement]) -> dict[str, tuple[float, ...]]:
     """Shares of the stages of each kind, over those widths at which all of them were run alone."""
-    found: dict[tuple[str, Widths], dict[str, float]] = defaultdict(dict)
+    found: dict[LayerIdentity, dict[str, float]] = defaultdict(dict)
     for row in measurements:
         if row.failed is None and row.stage in PARTS and len(row.layers) == 1:
-            layer = row.layers[0]
-            found[layer.kind.name, layer.widths][row.stage] = row.energy_j_per_step
+            found[row.layers[0].identity][row.stage] = row.energy_j_per_step
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(PARTS))
-    for (kind, _), joules in found.items():
+    for (kind, *_), joules in found.items():
         if len(joules) == len(PARTS):
             sums[kind] = [old + joules[part] for old, part in zip(sums[kind], PARTS, strict=True)]
     return {kind: tuple(each / sum(three) for each in three) for kind, three in sums.items()}

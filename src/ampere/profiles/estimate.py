@@ -12,7 +12,6 @@ from ampere.core.groups import grouped
 from ampere.core.layers import Layer
 from ampere.core.page import Page
 from ampere.core.types import Json
-from ampere.core.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators.base import Fit, Line, Prediction
 from ampere.estimators.encoding import STEP
@@ -102,8 +101,8 @@ class Estimate:
 
     def _page(self) -> Page:
         """A row for each kind and widths: layers that are the same stand together, as ×3."""
-        groups = grouped([line.layer for line in self.lines], _same)
-        lines = grouped(self.lines, lambda line: _same(line.layer))
+        lines = grouped(self.lines, lambda line: line.layer.identity)
+        groups = [[line.layer for line in same] for same in lines]
         energies = [math.fsum(line.cost.energy_j for line in group) for group in lines]
         stds = [math.fsum(line.cost.energy_j_std for line in group) for group in lines]
         times = [math.fsum(line.cost.time_s for line in group) for group in lines]
@@ -114,7 +113,8 @@ class Estimate:
         columns = (texts[: n + 1], texts[n + 1 :], map(units.percent, [*shares, 1.0]), time_texts)
         numbers = list(zip(*columns, strict=True))
         names = [_described(group) for group in groups]
-        unknown = [_described(group) for group in grouped(self.uncovered, _same)]
+        uncovered = grouped(self.uncovered, lambda layer: layer.identity)
+        unknown = [_described(group) for group in uncovered]
         return Page(
             self._title(),
             (
@@ -162,10 +162,6 @@ class Estimate:
             share = f"{units.percent(self.battery_share)} of {self.battery_wh:g} Wh"
             facts.append(("battery", f"{share} ({units.watt_hours(self.energy_j)})"))
         return [*facts, *(("warning", text) for text in self.warnings)]
-
-
-def _same(layer: Layer) -> tuple[str, Widths]:
-    return layer.kind.name, layer.widths
 
 
 def _described(layers: Sequence[Layer]) -> tuple[str, str, str]:

@@ -178,7 +178,7 @@ def _shares(fit: AdditiveFit, profile: Profile) -> dict[str, list[Spot]]:
         if id(row) in left_out:
             continue
         ratio = row.energy_j_per_step / fit.predict(row.layers).total.energy_j
-        layers = grouped(row.layers, lambda layer: (layer.kind.name, layer.widths))
+        layers = grouped(row.layers, lambda layer: layer.identity)
         once = [replace(same[0], count=1) for same in layers]
         for layer, cost in zip(once, fit.alone(once), strict=True):
             found[layer.kind.name].append(Spot(layer.widths, ratio * cost.energy_j))

@@ -147,9 +147,7 @@ class Pruning:
     def _page(self) -> Page:
         """A row for each layer; those that were and are the same stand together."""
         pairs = list(zip(self.was, self.slim.layers, strict=True))
-        groups = grouped(
-            range(len(pairs)), lambda i: (pairs[i][0].kind.name, *(p.widths for p in pairs[i]))
-        )
+        groups = grouped(range(len(pairs)), lambda i: tuple(layer.identity for layer in pairs[i]))
         sides = (self.before, self.after)
         joules = [
             [sum(estimate.lines[i].cost.energy_j for i in group) for group in groups]

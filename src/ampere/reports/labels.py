@@ -15,7 +15,7 @@ MOST_NAMED = 4  # layers of a network in a line of a table
 
 def network_of(row: Measurement) -> str:
     """A row's network in a line, and which stage of it was run alone."""
-    groups = grouped(row.layers, lambda layer: (layer.kind.name, layer.widths))
+    groups = grouped(row.layers, lambda layer: layer.identity)
     names = [
         units.times(
             f"{same[0].kind.operation}"

@@ -279,7 +279,7 @@ class Slimmer:
             again = read_model(model, self.inputs, self.training).layers
         except ModelError:
             return None
-        if [(a.kind, a.widths) for a in again] != [(b.kind, b.widths) for b in layers]:
+        if [layer.identity for layer in again] != [layer.identity for layer in layers]:
             return None
         return Slim(model, layers, modules, parameters, rebuilt=False)
 
