@@ -22,8 +22,8 @@ from ampere import zoo
 from ampere.core.description import describe
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, LayerKind
+from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Workload
-from ampere.pytorch.graph.kinds import Setting
 from ampere.pytorch.graph.reader import read_model
 from ampere.pytorch.reader import layers_of, plan_variants
 from reference_models import REFERENCES
@@ -40,7 +40,7 @@ def read(name: str) -> tuple[Layer, ...]:
     reference = REFERENCES[name]
     torch.manual_seed(0)  # what a model that looks at values sees
     model = reference.build(reference.width)
-    return read_model(model, parse_inputs(reference.inputs), Setting(BATCH)).layers
+    return read_model(model, parse_inputs(reference.inputs), Training(BATCH)).layers
 
 
 def digest(tree: Any) -> str:
