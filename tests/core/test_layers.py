@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.core.layers import Features, Layer, LayerKind, Role, network_identity
+from ampere.core.layers import Features, Layer, LayerKind, Role, network_identity, sources_of
 from ampere.core.structure import Port, Structure
 from ampere.core.widths import Widths
 from ampere.errors import DataError
@@ -92,3 +92,13 @@ def test_networks_are_the_same_in_any_order() -> None:
     assert network_identity([one, two]) == network_identity([two, one])
     assert network_identity([one]) != network_identity([one, one])
     assert network_identity([one, two]) != network_identity([one, replace(two, count=2)])
+
+
+def test_inputs_come_from_the_layer_before_unless_it_is_said() -> None:
+    """The first layer of a chain reads all that the network is fed."""
+    two_inputs = Structure((Port((4,)), Port((4,))), (Port((4,)),), ())
+    first = Layer("a", LayerKind("a", Role.FIRST, "add", {}, two_inputs), Widths())
+    skip = replace(layer("b"), reads=((0, 0), (-1, 1)))
+    assert sources_of([first, layer("c"), skip]) == [((-1, 0), (-1, 1)), ((0, 0),), skip.reads]
+    fed = replace(first, reads=((-1, 1), (-1, 0)))
+    assert sources_of([fed]) == [fed.reads]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
 
-from ampere.core.layers import Features, Layer, structure_of
+from ampere.core.layers import Features, Layer, sources_of, structure_of
 from ampere.core.sizes import Shape, Size
 from ampere.core.widths import Widths
 from ampere.errors import ModelError
@@ -40,7 +40,7 @@ class Choice:
 def choices(layers: Sequence[Layer]) -> tuple[Choice, ...]:
     """The independent widths of a network, in order of appearance."""
     tied = _Ties(layers)
-    found = []
+    independent = []
     for members in tied.groups():
         first = members[0]
         ratios = [tied.ratio(place) / tied.ratio(first) for place in members]
@@ -50,8 +50,10 @@ def choices(layers: Sequence[Layer]) -> tuple[Choice, ...]:
             step = lcm(step, (multiple / ratio).numerator)
         size = layers[first[0]].widths[first[1]]
         fixed = any(place in tied.fixed for place in members)
-        found.append(Choice(tuple(members), tuple(ratios), size, step, fixed))
-    return tuple(found)
+        independent.append(
+            Choice(places=tuple(members), ratios=tuple(ratios), size=size, step=step, fixed=fixed)
+        )
+    return tuple(independent)
 
 
 def resize(layers: Sequence[Layer], widths: Mapping[str, int]) -> tuple[Layer, ...]:
@@ -106,14 +108,13 @@ def smallest(layers: Sequence[Layer]) -> tuple[Layer, ...]:
 
 def at_widths(layers: Sequence[Layer], new: Mapping[Place, int]) -> tuple[Layer, ...]:
     """The layers with some widths replaced; where they differ, features are not known any more."""
-    found = []
+    resized = []
     for i, layer in enumerate(layers):
-        widths = Widths({w: new.get((i, w), n) for w, n in layer.widths.items()})
-        same = widths == layer.widths
-        found.append(
-            layer if same else replace(layer, widths=widths, features=Features(), params=None)
-        )
-    return tuple(found)
+        widths = Widths({name: new.get((i, name), old) for name, old in layer.widths.items()})
+        if widths != layer.widths:
+            layer = replace(layer, widths=widths, features=Features(), params=None)
+        resized.append(layer)
+    return tuple(resized)
 
 
 class _Ties:
@@ -125,8 +126,8 @@ class _Ties:
         for i, layer in enumerate(layers):
             for width in layer.widths:
                 self.parent[i, width] = ((i, width), Fraction(1))
-        for i, layer in enumerate(layers):
-            for port, (k, n) in zip(structure_of(layer.kind).inputs, _reads(i, layer), strict=True):
+        for i, (layer, sources) in enumerate(zip(layers, sources_of(layers), strict=True)):
+            for port, (k, n) in zip(structure_of(layer.kind).inputs, sources, strict=True):
                 if k < 0:
                     self._fix(i, port.shape)
                 else:
@@ -153,10 +154,10 @@ class _Ties:
 
     def groups(self) -> Iterator[list[Place]]:
         """Widths that are tied, in order of appearance."""
-        found: dict[Place, list[Place]] = {}
+        members: dict[Place, list[Place]] = {}
         for place in self.parent:
-            found.setdefault(self.find(place)[0], []).append(place)
-        yield from found.values()
+            members.setdefault(self.find(place)[0], []).append(place)
+        yield from members.values()
 
     def _join(self, a: Place, b: Place, ratio: Fraction) -> None:
         """From now on width b is `ratio` times width a."""
@@ -177,10 +178,6 @@ class _Ties:
 
     def _fix(self, i: int, shape: Shape) -> None:
         self.fixed.update((i, size.width) for size in shape if isinstance(size, Size))
-
-
-def _reads(i: int, layer: Layer) -> tuple[tuple[int, int], ...]:
-    return layer.reads or ((i - 1, 0),)
 
 
 def _twin(layers: Sequence[Layer], i: int) -> int | None:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ampere.core.layers import Layer, Role, structure_of
+from ampere.core.layers import Layer, Role, Source, sources_of, structure_of
 from ampere.core.sizes import shape_at
 from ampere.core.structure import Call, Port
 from ampere.core.terms import Term, ValueRef, number_at, term_to_json
@@ -27,12 +27,10 @@ from ampere.core.training import training_of
 from ampere.core.trees import map_leaves
 from ampere.core.types import Json
 
-Source = tuple[int, int]  # the number of a layer, −1 for the network's inputs, and of its output
-
 
 def describe(layers: Sequence[Layer]) -> dict[str, Json]:
     """Everything that it takes to train this network, without ampere."""
-    reads = [_reads(i, layer) for i, layer in enumerate(layers)]
+    reads = sources_of(layers)
     inputs = _inputs(layers, reads)
     made = {(-1, number): ValueRef(k) for k, number in enumerate(inputs)}
     calls: list[Call] = []
@@ -42,7 +40,7 @@ def describe(layers: Sequence[Layer]) -> dict[str, Json]:
         for n, output in enumerate(result if isinstance(result, tuple) else [result]):
             if isinstance(output, ValueRef):
                 made[i, n] = output
-    read = {source for each in reads for source in each}
+    read = {source for sources in reads for source in sources}
     unread = [made[i, n] for i, n in made if i < len(layers) - 1 and (i, n) not in read]
     settings = training_of(layers).to_json()
     del settings["batch_size"]  # stands in the shapes of the inputs
@@ -55,15 +53,6 @@ def describe(layers: Sequence[Layer]) -> dict[str, Json]:
         "result": term_to_json(result),
         **({"unread": [term_to_json(value) for value in unread]} if unread else {}),
     }
-
-
-def _reads(i: int, layer: Layer) -> tuple[Source, ...]:
-    """Where a layer's inputs come from; unless it says so, from the layer before."""
-    if layer.reads:
-        return layer.reads
-    if i:
-        return ((i - 1, 0),)
-    return tuple((-1, n) for n in range(len(structure_of(layer.kind).inputs)))
 
 
 def _inputs(layers: Sequence[Layer], reads: Sequence[Sequence[Source]]) -> dict[int, Json]:

@@ -73,7 +73,7 @@ def changed_conditions(before: Fingerprint, now: Fingerprint) -> list[str]:
     if temperatures and abs(temperatures[0] - temperatures[1]) >= 10.0:
         was, is_now = temperatures
         texts.append(f"the device was at {was:.0f} °C, now it is at {is_now:.0f} °C")
-    sources = [each.conditions.get("power_source", UNKNOWN) for each in (before, now)]
+    sources = [moment.conditions.get("power_source", UNKNOWN) for moment in (before, now)]
     if UNKNOWN not in sources and sources[0] != sources[1]:
         texts.append(f"the device ran on {sources[0]}, now it runs on {sources[1]}")
     return texts
@@ -140,7 +140,7 @@ def _power_mode(sysfs: Path, var: Path) -> str:
 
 def _clock_mhz(proc: Path, sysfs: Path) -> str:
     khz = _numbers(_texts(sysfs, "devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq"))
-    mhz = [each / 1000 for each in khz] or _numbers(_fields(proc / "cpuinfo").get("cpu MHz", []))
+    mhz = [clock / 1000 for clock in khz] or _numbers(_fields(proc / "cpuinfo").get("cpu MHz", []))
     return f"{sum(mhz) / len(mhz):.0f}" if mhz else UNKNOWN
 
 
@@ -166,17 +166,17 @@ def _power_source(sysfs: Path) -> str:
 
 
 def _both(before: Fingerprint, now: Fingerprint, key: str) -> list[float] | None:
-    values = _numbers(each.conditions.get(key, "") for each in (before, now))
+    values = _numbers(moment.conditions.get(key, "") for moment in (before, now))
     return values if len(values) == 2 else None
 
 
 def _fields(path: Path) -> dict[str, list[str]]:
     """Lines of the form `name : value`, which may repeat."""
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for line in _text(path).splitlines():
         name, _, value = line.partition(":")
-        found.setdefault(name.strip(), []).append(value.strip())
-    return found
+        values.setdefault(name.strip(), []).append(value.strip())
+    return values
 
 
 def _glob(root: Path, pattern: str) -> list[Path]:

@@ -31,8 +31,8 @@ class InputSpec:
         if not self.shape or min(self.shape) < 1:
             raise ModelError(f"input {self}: every size must be at least 1, {EXAMPLES}")
         if self.dtype not in DTYPES:
-            known = ", ".join(DTYPES)
-            raise ModelError(f"input {self}: the type must be one of {known}, {EXAMPLES}")
+            types = ", ".join(DTYPES)
+            raise ModelError(f"input {self}: the type must be one of {types}, {EXAMPLES}")
         if self.below is not None and (self.dtype != "int64" or self.below < 1):
             raise ModelError(f"input {self}: only int64 has a limit, of at least 1, {EXAMPLES}")
 

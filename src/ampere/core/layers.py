@@ -8,7 +8,7 @@ a framework builds the layer from; layers that come from a file of measurements 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -19,6 +19,7 @@ from ampere.core.types import Json
 from ampere.core.widths import Widths
 from ampere.errors import DataError, ModelError
 
+Source = Tuple[int, int]  # the number of a layer, −1 for the network's inputs, and of its output
 LayerIdentity = Tuple[str, Widths, Tuple[Tuple[str, str], ...]]
 NetworkIdentity = Tuple[Tuple[str, int], ...]
 
@@ -69,8 +70,7 @@ class Features:
 class Layer:
     """One layer of a network: a kind at certain widths, `count` times in a row.
 
-    `reads` says where its inputs come from: (number of a layer, number of its output), with layer
-    −1 for the model's own inputs; empty in a chain, where it is the layer before.
+    `reads` says where its inputs come from; it is empty in a chain, where it is the layer before.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Layer:
     features: Features = Features()
     params: int | None = None
     count: int = 1
-    reads: tuple[tuple[int, int], ...] = field(default=(), compare=False)
+    reads: tuple[Source, ...] = field(default=(), compare=False)
 
     @cached_property
     def identity(self) -> LayerIdentity:
@@ -140,6 +140,14 @@ class Layer:
         if layer.count < 1 or any(width < 1 for width in layer.widths.values()):
             raise DataError(f"layer {kind.name}: widths and count must be at least 1")
         return layer
+
+
+def sources_of(layers: Sequence[Layer]) -> list[tuple[Source, ...]]:
+    """Where the inputs of each layer come from; unless it says so, from the layer before."""
+    sources = [layer.reads or ((i - 1, 0),) for i, layer in enumerate(layers)]
+    if not layers[0].reads:
+        sources[0] = tuple((-1, n) for n in range(len(structure_of(layers[0].kind).inputs)))
+    return sources
 
 
 def network_identity(layers: Iterable[Layer]) -> NetworkIdentity:

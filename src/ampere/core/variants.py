@@ -137,7 +137,7 @@ def plan(layers: Sequence[Layer], stand_ins: StandIns) -> Plan:
 class _Planner:
     def __init__(self, layers: Sequence[Layer], stand_ins: StandIns) -> None:
         self.layers, self.stand_ins = layers, stand_ins
-        self.found: dict[str, Isolation] = {}
+        self.isolations: dict[str, Isolation] = {}
 
     def plan(self) -> Plan:
         first = self.layers[0].kind
@@ -152,8 +152,8 @@ class _Planner:
                     before = self.stand_ins.first_for(first, structure.input, structure.input_grad)
             self._add_with_neighbours(Isolation(layer.kind, self._bounds(layer), before, after))
         order = (Role.LAST, Role.FIRST, Role.HIDDEN)
-        chosen = sorted(self.found.values(), key=lambda iso: order.index(iso.kind.role))
-        return Plan(tuple(chosen))
+        by_role = sorted(self.isolations.values(), key=lambda each: order.index(each.kind.role))
+        return Plan(tuple(by_role))
 
     def _last_behind(self, structure: Structure, grad: bool) -> LayerKind | None:
         """LAST for what comes out first; None where it gets its gradient from outside."""
@@ -170,14 +170,14 @@ class _Planner:
 
     def _add(self, isolation: Isolation) -> None:
         """Add a kind, or widen the widths of one that is there."""
-        known = self.found.get(isolation.kind.name)
-        if known is not None:
+        earlier = self.isolations.get(isolation.kind.name)
+        if earlier is not None:
             bounds = {
-                name: (min(low, known.bounds[name][0]), max(high, known.bounds[name][1]))
+                name: (min(low, earlier.bounds[name][0]), max(high, earlier.bounds[name][1]))
                 for name, (low, high) in isolation.bounds.items()
             }
-            isolation = replace(known, kind=_freer(known.kind, isolation.kind), bounds=bounds)
-        self.found[isolation.kind.name] = isolation
+            isolation = replace(earlier, kind=_freer(earlier.kind, isolation.kind), bounds=bounds)
+        self.isolations[isolation.kind.name] = isolation
 
     def _add_with_neighbours(self, isolation: Isolation) -> None:
         """Add a kind, and FIRST and LAST at every width that its variants give them."""

@@ -29,8 +29,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.accelerator not in ACCELERATORS:
-            known = ", ".join(ACCELERATORS)
-            raise DeviceError(f"unknown accelerator {self.accelerator!r}: use one of {known}")
+            names = ", ".join(ACCELERATORS)
+            raise DeviceError(f"unknown accelerator {self.accelerator!r}: use one of {names}")
         if self.threads is not None and self.threads < 1:
             raise DeviceError(f"{self.threads} threads cannot run anything: use 1 or more")
 

@@ -7,16 +7,16 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
-from ampere.core.layers import Layer, structure_of
+from ampere.core.layers import Layer, Source, sources_of, structure_of
 from ampere.core.sizes import shape_at
 from ampere.core.structure import Call, Port, Structure
 from ampere.core.terms import DType, InputDevice, MemoryFormat, Term, ValueRef, number_at
-from ampere.core.trees import map_leaves
+from ampere.core.trees import leaves, map_leaves
 from ampere.errors import ModelError
 
 IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
@@ -27,7 +27,7 @@ def build(layers: Sequence[Layer]) -> nn.Module:
     pieces = [build_layer(layer) for layer in layers]
     if any(layer.reads for layer in layers):
         outputs = [len(structure_of(layer.kind).outputs) for layer in layers]
-        return Network(pieces, [layer.reads for layer in layers], outputs)
+        return Network(pieces, sources_of(layers), outputs)
     return pieces[0] if len(pieces) == 1 else nn.Sequential(*pieces)
 
 
@@ -51,13 +51,15 @@ class Network(nn.Module):
     """
 
     def __init__(
-        self, pieces: Sequence[nn.Module], reads: Sequence[tuple[tuple[int, int], ...]],
+        self,
+        pieces: Sequence[nn.Module],
+        reads: Sequence[tuple[Source, ...]],
         outputs: Sequence[int],
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.pieces = nn.ModuleList(pieces)
-        self._reads = [each or ((i - 1, 0),) for i, each in enumerate(reads)]
-        read = {source for each in self._reads for source in each}
+        self._reads = reads
+        read = {source for sources in reads for source in sources}
         delivered = [(i, n) for i, count in enumerate(outputs[:-1]) for n in range(count)]
         self.dangling = [source for source in delivered if source not in read]
 
@@ -189,6 +191,20 @@ def _as_chain(structure: Structure, modules: Mapping[int, nn.Module]) -> nn.Modu
     return chain[0] if len(chain) == 1 else nn.Sequential(*chain)
 
 
+class _Step(NamedTuple):
+    """A call that is ready to run, but for what other calls make: only that is looked up."""
+
+    function: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    options: dict[str, Any]
+    open_inputs: tuple[int, ...]  # positions of inputs that refer to values
+    open_options: tuple[str, ...]
+
+
+def _is_open(tree: Any) -> bool:
+    return any(isinstance(leaf, (ValueRef, InputDevice)) for leaf in leaves(tree))
+
+
 class Piece(nn.Module):
     """A layer with functions or branches inside: its calls, one after the other."""
 
@@ -197,15 +213,22 @@ class Piece(nn.Module):
     ) -> None:
         super().__init__()
         self.held = nn.ModuleDict({str(k): module for k, module in modules.items()})
-        self._steps: list[tuple[Callable[..., Any], Any, Any]] = []
+        self._steps: list[_Step] = []
         for k, call in enumerate(structure.calls, start=1):
             inputs, options = fill(call.inputs, widths), fill_each(call.options, widths)
-            step = modules.get(k) or self._step(k, call, widths)
-            self._steps.append((_detached(step) if call.detached else step, inputs, options))
+            function = modules.get(k) or self._function(k, call, widths)
+            step = _Step(
+                function=_detached(function) if call.detached else function,
+                inputs=inputs,
+                options=options,
+                open_inputs=tuple(i for i, part in enumerate(inputs) if _is_open(part)),
+                open_options=tuple(name for name, part in options.items() if _is_open(part)),
+            )
+            self._steps.append(step)
         self._several = len(structure.inputs) > 1
         self._result = structure.result
 
-    def _step(self, k: int, call: Call, widths: Mapping[str, int]) -> Callable[..., Any]:
+    def _function(self, k: int, call: Call, widths: Mapping[str, int]) -> Callable[..., Any]:
         if call.op not in ("parameter", "buffer"):
             return find_function(call.op)
         name = f"{call.op}_{k}"
@@ -225,9 +248,13 @@ class Piece(nn.Module):
     def forward(self, *inputs: torch.Tensor) -> Any:
         """Run the calls."""
         values: list[Any] = [inputs if self._several else inputs[0]]
-        for step, arguments, options in self._steps:
-            args = [_pick(values, part) for part in arguments]
-            result = step(*args, **{k: _pick(values, v) for k, v in options.items()})
+        for step in self._steps:
+            args, kwargs = list(step.inputs), dict(step.options)
+            for i in step.open_inputs:
+                args[i] = _pick(values, args[i])
+            for name in step.open_options:
+                kwargs[name] = _pick(values, kwargs[name])
+            result = step.function(*args, **kwargs)
             values.append(args[0] if result is None else result)  # None: an assignment, in place
         return _pick(values, self._result)
 
@@ -252,17 +279,21 @@ class _Held:
 
 def _pick(values: list[Any], tree: Any) -> Any:
     """What a filled tree stands for, once the calls before have run."""
-    if isinstance(tree, ValueRef):
-        value = values[tree.number]
-        for step in tree.path:
+    if isinstance(tree, ValueRef):  # most are
+        return _look_up(values, tree)
+    return map_leaves(lambda leaf: _look_up(values, leaf), tree)
+
+
+def _look_up(values: list[Any], leaf: Any) -> Any:
+    if isinstance(leaf, ValueRef):
+        value = values[leaf.number]
+        for step in leaf.path:
             value = value[step]
         return value
-    if isinstance(tree, InputDevice):
+    if isinstance(leaf, InputDevice):
         first = values[0]
         return (first[0] if isinstance(first, tuple) else first).device
-    if isinstance(tree, (tuple, list, dict, slice)):
-        return map_leaves(lambda leaf: _pick(values, leaf), tree)
-    return tree
+    return leaf
 
 
 def find_function(name: str) -> Callable[..., Any]:

@@ -216,9 +216,10 @@ def _named(module: ModuleType, name: str, source: str, makes: str) -> Any:
     thing = getattr(module, name, None)
     if callable(thing):
         return thing
-    found = [key for key, each in vars(module).items() if key[0] != "_" and may_be_meant(each)]
+    public = {key: value for key, value in vars(module).items() if key[0] != "_"}
+    names = [key for key, value in public.items() if may_be_meant(value)]
     others = (
-        f"it has {', '.join(found[:8])}" if found else f"define a function that returns a {makes}"
+        f"it has {', '.join(names[:8])}" if names else f"define a function that returns a {makes}"
     )
     if thing is None:
         raise ModelError(f"{source} has no {name!r}; {others}")
@@ -245,14 +246,16 @@ def _build(
     return model
 
 
-def check_arguments(code: Callable[..., Any], label: str, /, *given: Any, **named: Any) -> None:
+def check_arguments(
+    code: Callable[..., Any], label: str, /, *positional: Any, **named: Any
+) -> None:
     """Raise a ModelError that begins with the label, unless code can be called so."""
     try:
         signature = inspect.signature(code)
     except (TypeError, ValueError):  # some builtins have none: calling it will tell
         return
     try:
-        signature.bind(*given, **named)
+        signature.bind(*positional, **named)
     except TypeError as error:
         takes = ", ".join(map(str, signature.parameters.values())) or "no arguments"
         raise ModelError(f"{label}: {error}; it takes {_line(takes)}") from None

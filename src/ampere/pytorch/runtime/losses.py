@@ -85,8 +85,8 @@ def _of_each(make: Callable[[Tensor], TensorLoss], output: Any) -> Loss:
         return parts[0][1]
 
     def loss(result: Any) -> Tensor:
-        found = list(returned_tensors(result))
-        return reduce(torch.add, (part(found[i]) for i, part in parts))
+        tensors = list(returned_tensors(result))
+        return reduce(torch.add, (part(tensors[i]) for i, part in parts))
 
     return loss
 
@@ -120,9 +120,9 @@ def loss_name(loss: str | Callable[[Any], Any]) -> str:
     if isinstance(loss, str):
         name = loss.strip()
         if name not in LOSSES and not names_loss(name):
-            known = ", ".join(LOSSES)
+            names = ", ".join(LOSSES)
             raise ModelError(
-                f"unknown loss {loss!r}: use one of {known}, or your own as path/file.py:loss"
+                f"unknown loss {loss!r}: use one of {names}, or your own as path/file.py:loss"
             )
         return name
     if not callable(loss):

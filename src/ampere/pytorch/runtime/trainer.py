@@ -195,8 +195,8 @@ def _model_trainer(spec: ModelSpec, settings: Settings) -> Trainer:
     from ampere.pytorch.graph.trace import synthetic_inputs
     from ampere.pytorch.runtime.loader import load_model
 
-    given = None if spec.input is None else parse_inputs(spec.input)
-    model, inputs = load_model(spec.model, given)
+    fed = None if spec.input is None else parse_inputs(spec.input)
+    model, inputs = load_model(spec.model, fed)
     training = spec.training
     if training.dtype is not None:
         model = model.to(getattr(torch, training.dtype))
