@@ -8,8 +8,8 @@ from pathlib import Path
 
 from torch import nn
 
+from ampere.core.layers import Layer
 from ampere.core.types import Json
-from ampere.core.workloads import Workload
 from ampere.pytorch.pruning.slimmer import Slim
 from ampere.pytorch.runtime.builder import build
 from ampere.pytorch.runtime.loader import homes_of, parse_spec
@@ -91,7 +91,8 @@ def write_model(
         slim.model.get_submodule(owner).register_buffer(part, slim.model.get_buffer(name))
     save_model(slim.model, str(folder / WEIGHTS))
     (folder / WEIGHTS).chmod(0o644)  # some versions of safetensors let nobody else read it
-    rows = {**facts, "layers": Workload(slim.layers).to_json()["layers"]}
+    layers = [layer.to_json(with_structure=True) for layer in slim.layers]
+    rows = {**facts, "layers": layers}
     (folder / WIDTHS).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     (folder / CODE).write_text(code(slim, source, title), encoding="utf-8")
 
@@ -188,5 +189,4 @@ def _owner(model: nn.Module, name: str) -> nn.Module:
 def build_layers(path: str | Path) -> nn.Module:
     """The network whose layers stand in a file of widths."""
     rows = json.loads(Path(path).read_text(encoding="utf-8"))
-    workload = Workload.from_json({"layers": rows["layers"], "model": None, "stage": "step"})
-    return build(workload.layers)
+    return build([Layer.from_json(row, with_structure=True) for row in rows["layers"]])
