@@ -30,7 +30,6 @@ from typing import Any
 from machine import RESULTS, machine_line, pack, write_section
 
 import ampere
-from ampere import zoo
 from ampere.acquisition.families import Network, members, read_network
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.loop import open_journal, reference_of, run_profiler
@@ -48,6 +47,7 @@ from ampere.profiles.estimate import estimate
 from ampere.pytorch.reader import plan_variants, read
 from ampere.records.journal import Journal, read_journal
 from ampere.records.measurement import Measurement
+from ampere.zoo.families import family_names
 
 SEEDS = (0, 1, 2)
 TEST_SEED = 1000
@@ -313,7 +313,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("families", nargs="*", default=list(zoo.names()))
+    parser.add_argument("families", nargs="*", default=list(family_names()))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--models", type=int, default=40)
     parser.add_argument("--max-points", type=int, default=14)

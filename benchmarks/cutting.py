@@ -22,8 +22,8 @@ from machine import RESULTS, machine_line, write_section
 from speed import median_s
 
 import ampere
-from ampere.pruning.prune import make_space
-from ampere.pruning.search import SEARCHES, Random
+from ampere.pruning.search import make_space
+from ampere.pruning.strategies import STRATEGIES, Random
 from ampere.pytorch.reader import make_slimmer
 
 OWN = Path(__file__).parent / "models.py"
@@ -51,7 +51,7 @@ def whole_s(model: str, path: Path, strategy: str) -> float:
     """Seconds from the profile's file to the smaller model."""
     start = time.perf_counter()
     profile = ampere.Profile.load(path)
-    ampere.prune(model, profile=profile, budget="50%", strategy=strategy)
+    ampere.prune(model, profile=profile, budget="50%", search=ampere.Search(strategy=strategy))
     return time.perf_counter() - start
 
 
@@ -62,18 +62,18 @@ def main() -> None:
         seconds, widths = million_s(model, ampere.Profile.load(RESULTS / name))
         whole = {
             strategy: sorted(whole_s(model, RESULTS / name, strategy) for _ in range(3))[1]
-            for strategy in SEARCHES
+            for strategy in STRATEGIES
         }
         rows.append((title, widths, seconds, whole))
         print(rows[-1])
     text = [f"Machine: {machine_line({'threads': '1'})}", ""]
     text += [
-        "| model | free widths | million (s) | " + " | ".join(f"{s} (s)" for s in SEARCHES) + " |"
+        "| model | free widths | million (s) | " + " | ".join(f"{s} (s)" for s in STRATEGIES) + " |"
     ]
-    text += ["|---" * (3 + len(SEARCHES)) + "|"]
+    text += ["|---" * (3 + len(STRATEGIES)) + "|"]
     text += [
         f"| {title} | {widths} | {seconds:.2f} | "
-        + " | ".join(f"{whole[s]:.1f}" for s in SEARCHES) + " |"
+        + " | ".join(f"{whole[s]:.1f}" for s in STRATEGIES) + " |"
         for title, widths, seconds, whole in rows
     ]  # fmt: skip
     print("\n".join(text))

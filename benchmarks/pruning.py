@@ -31,8 +31,8 @@ from ampere.core.choices import smallest
 from ampere.core.workloads import Workload
 from ampere.devices.base import Device
 from ampere.errors import DataError
-from ampere.pruning.prune import VERIFYING
 from ampere.pruning.result import Pruning
+from ampere.pruning.verify import VERIFYING
 from ampere.pytorch.pruning.tuner import judge, load_data, tune
 from ampere.pytorch.runtime.loader import load_model
 
@@ -105,14 +105,18 @@ def run(subject: Subject, seed: int, device: Device) -> tuple[Seed, list[Row]]:
             start = time.perf_counter()
             try:
                 found = ampere.prune(
-                    model, inputs, profile=profile, budget=f"{budget}%", guide=guide, seed=seed,
-                    least=0.05,
-                )  # fmt: skip
+                    model,
+                    inputs,
+                    profile=profile,
+                    budget=f"{budget}%",
+                    search=ampere.Search(guide=guide, least=0.05),
+                    seed=seed,
+                )
             except DataError as error:  # even the smallest takes more
                 sys.stderr.write(f"{budget} % by {guide}: {error}\n")
                 continue
             cut[budget, guide] = found, time.perf_counter() - start
-    whole = next(iter(cut.values()))[0].was
+    whole = next(iter(cut.values()))[0].layers_before
     networks = [whole, whole, smallest(whole), *(p.slim.layers for p, _ in cut.values())]
     rows = measure(
         device,
@@ -131,7 +135,7 @@ def run(subject: Subject, seed: int, device: Device) -> tuple[Seed, list[Row]]:
 
     found_rows = [
         Row(subject.title, seed, budget, guide, p.after.energy_j / p.before.energy_j,
-            energy_j / full_j, energy_j, accuracy(p.model), p.kept, prune_s, p.widths)
+            energy_j / full_j, energy_j, accuracy(p.model), p.importance_kept, prune_s, p.widths)
         for ((budget, guide), (p, prune_s)), energy_j in zip(cut.items(), joules[3:], strict=True)
     ]  # fmt: skip
     found_rows.append(

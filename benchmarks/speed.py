@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 from machine import machine_line, write_section
 
-from ampere import zoo
 from ampere.core.layers import Layer
 from ampere.estimators.paper import fit_paper
 from ampere.profiles.estimate import estimate
 from ampere.records.measurement import Measurement
+from ampere.zoo.families import family_names
 
 
 def median_s(action: Callable[[], object], repeats: int = 7) -> float:
@@ -71,7 +71,7 @@ def main() -> None:
     lines = ["| what | time | |", "|---|---|---|", *start_up()]
     from ampere.pytorch.reader import read
 
-    for name in zoo.names():
+    for name in family_names():
         read(f"zoo:{name}")  # caches of torch itself
         layers = read(f"zoo:{name}")
         reading = median_s(lambda name=name: read(f"zoo:{name}"), 3)  # type: ignore[misc]

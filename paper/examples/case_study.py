@@ -19,6 +19,7 @@ import ampere
 from ampere.cli.progress import progress
 from ampere_paper.case_study import study
 from ampere_paper.figures import draw_study
+from ampere_paper.race import Schedule
 
 MODEL = "zoo:cnn5"
 POINTS = 20  # of every curve, at most
@@ -42,9 +43,11 @@ def main() -> None:
             args.data,
             profile=profile,
             budget="50%",
-            iterations=args.iterations,
-            every=max(5, args.iterations // POINTS),
-            learning_rate=LEARNING_RATE,
+            schedule=Schedule(
+                iterations=args.iterations,
+                every=max(5, args.iterations // POINTS),
+                learning_rate=LEARNING_RATE,
+            ),
             watch=watch,
         )
     found.save(args.output / "study.json")

@@ -36,9 +36,14 @@ if TYPE_CHECKING:
     from ampere.meters.base import Meter, Provenance, Reading
     from ampere.profiles.estimate import Estimate
     from ampere.profiles.profile import Profile, fit
+    from ampere.pruning.judge import Judging
     from ampere.pruning.prune import prune
     from ampere.pruning.result import Pruning
+    from ampere.pruning.search import Search
+    from ampere.pruning.verify import Verification
+    from ampere.pytorch.pruning.files import rebuild_model
     from ampere.pytorch.reader import read as read_layers
+    from ampere.pytorch.runtime.loader import build_model
     from ampere.records.measurement import Measurement, read_rows
     from ampere.reports.html import Report
     from ampere.reports.profile_page import report
@@ -53,6 +58,7 @@ _HOMES = {
     "Features": "ampere.core.layers",
     "InputSpec": "ampere.core.inputs",
     "Inputs": "ampere.core.inputs",
+    "Judging": "ampere.pruning.judge",
     "Layer": "ampere.core.layers",
     "LayerKind": "ampere.core.layers",
     "LocalDevice": "ampere.devices.local",
@@ -65,13 +71,16 @@ _HOMES = {
     "Reading": "ampere.meters.base",
     "Report": "ampere.reports.html",
     "Role": "ampere.core.layers",
+    "Search": "ampere.pruning.search",
     "Settings": "ampere.core.workloads",
     "Strategy": "ampere.acquisition.strategy",
     "Training": "ampere.core.training",
+    "Verification": "ampere.pruning.verify",
     "Widths": "ampere.core.widths",
     "after_steps": "ampere._api",
     "align": "ampere._api",
     "ask": "ampere.acquisition.exchange",
+    "build_model": "ampere.pytorch.runtime.loader",
     "calibrate": "ampere._api",
     "check": "ampere._api",
     "evaluate": "ampere._api",
@@ -82,6 +91,7 @@ _HOMES = {
     "prune": "ampere.pruning.prune",
     "read_layers": "ampere.pytorch.reader:read",
     "read_rows": "ampere.records.measurement",
+    "rebuild_model": "ampere.pytorch.pruning.files",
     "report": "ampere.reports.profile_page",
     "tell": "ampere.acquisition.exchange",
 }
@@ -96,6 +106,7 @@ __all__ = [
     "Features",
     "InputSpec",
     "Inputs",
+    "Judging",
     "Layer",
     "LayerKind",
     "LocalDevice",
@@ -108,13 +119,16 @@ __all__ = [
     "Reading",
     "Report",
     "Role",
+    "Search",
     "Settings",
     "Strategy",
     "Training",
+    "Verification",
     "Widths",
     "after_steps",
     "align",
     "ask",
+    "build_model",
     "calibrate",
     "check",
     "evaluate",
@@ -125,6 +139,7 @@ __all__ = [
     "prune",
     "read_layers",
     "read_rows",
+    "rebuild_model",
     "report",
     "tell",
 ]

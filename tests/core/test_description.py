@@ -16,7 +16,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ampere import zoo
 from ampere.core.choices import resample
 from ampere.core.description import describe
 from ampere.core.layers import Layer, LayerKind, Role
@@ -30,11 +29,12 @@ from ampere.core.widths import Widths
 from ampere.pytorch.reader import plan_variants, read
 from ampere.pytorch.runtime.builder import Network, build, network_inputs
 from ampere.pytorch.runtime.losses import returned_tensors
+from ampere.zoo.families import family_names
 from reference_models import REFERENCES
 
 RUNNER = Path(__file__).parents[2] / "examples" / "runner.py"
-MODELS = [f"zoo:{name}" for name in zoo.names()]
-BY_RUNNER = [f"zoo:{name}" for name in zoo.names() if name != "transformer"]  # bare parameters
+MODELS = [f"zoo:{name}" for name in family_names()]
+BY_RUNNER = [f"zoo:{name}" for name in family_names() if name != "transformer"]  # bare parameters
 
 
 @cache

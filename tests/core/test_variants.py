@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import nn
 
-from ampere import zoo
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.sizes import Size, shape_at
@@ -26,15 +25,16 @@ from ampere.pytorch.graph.standins import first_for, last_for
 from ampere.pytorch.reader import plan_variants
 from ampere.pytorch.runtime.builder import build_layer, example_inputs
 from ampere.pytorch.runtime.trainer import make_trainer
+from ampere.zoo.families import family_names, find_family
 
-FAMILIES = pytest.mark.parametrize("name", zoo.names())
+FAMILIES = pytest.mark.parametrize("name", family_names())
 ORDER = [Role.LAST, Role.FIRST, Role.HIDDEN]
 
 
 @functools.cache
 def planned(name: str) -> tuple[tuple[Layer, ...], Plan]:
     """The layers of a family's original, and how they are isolated."""
-    layers = read_layers(zoo.family(name).build(), zoo.family(name).input)
+    layers = read_layers(find_family(name).build(), find_family(name).input)
     return layers, plan_variants(layers)
 
 

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from ampere.datasets import Dataset, Samples, assemble, is_known, open_data
-from ampere.datasets.samples import folds
+from ampere.datasets.arrays import assemble
+from ampere.datasets.registry import is_known, open_data
+from ampere.datasets.samples import Dataset, Samples, folds
 from ampere.errors import DataError
 
 
@@ -197,7 +198,7 @@ def test_what_is_not_installed(
 
 def test_data_need_neither_torch_nor_what_they_do_not_read() -> None:
     code = (
-        "import sys, ampere.datasets as data\n"
+        "import sys, ampere.datasets.registry as data\n"
         "assert not {'PIL', 'sklearn', 'torch'} & set(sys.modules)\n"
         "data.open_data('digits', (1, 8, 8))\n"
         "assert 'torch' not in sys.modules"

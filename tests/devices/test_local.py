@@ -246,7 +246,7 @@ class Talk:
 
     def __init__(self, **environment: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "ampere.devices.worker"],
+            [sys.executable, "-u", "-m", worker.__name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -24,7 +24,7 @@ from ampere.acquisition.measure import Event
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.layers import Layer
 from ampere.core.workloads import Settings
-from ampere.datasets import Dataset, Samples
+from ampere.datasets.samples import Dataset, Samples
 from ampere.devices.worker import keep_memory
 from ampere.errors import AmpereError, DataError, FingerprintError, MeterError
 from ampere.estimators.base import Cost
@@ -34,7 +34,8 @@ from ampere.profiles.profile import Profile
 from ampere.pytorch.pruning.tuner import Tuner, in_force, judge, load_data, tune
 from ampere.pytorch.reader import read
 from ampere.records.journal import Header
-from ampere_paper.case_study import BURST, study
+from ampere_paper.case_study import study
+from ampere_paper.race import BURST, Schedule
 from ampere_paper.study import Contender, Curve, Study
 from fakes import exact
 
@@ -132,8 +133,8 @@ def done(net: Net, digits: Dataset, profile: Profile) -> Iterator[tuple[Study, l
     with in_force(Settings(threads=1)):
         Net.seen.clear()
         found = study(
-            net, digits, SHAPE, profile=profile, iterations=16, every=7, learning_rate=RATE,
-            meter=Net.plug,
+            net, digits, SHAPE, profile=profile, meter=Net.plug,
+            schedule=Schedule(iterations=16, every=7, learning_rate=RATE),
         )  # fmt: skip
         yield found, list(Net.seen)
 
@@ -221,8 +222,8 @@ def test_nothing_outside_is_changed(net: Net, digits: Dataset, profile: Profile)
     watched: list[Event] = []
     torch.set_num_threads(2)
     found = study(
-        net, digits, SHAPE, profile=profile, iterations=3, every=2, seed=4, meter=Net.plug,
-        budget="60%", watch=watched.append,
+        net, digits, SHAPE, profile=profile, schedule=Schedule(3, every=2), seed=4,
+        meter=Net.plug, budget="60%", watch=watched.append,
     )  # fmt: skip
     assert torch.get_num_threads() == 2
     assert found.warnings == ("trained with 1 thread as the profile was made, not 2",)
@@ -238,8 +239,8 @@ def test_new_weights_follow_the_seed(profile: Profile, tmp_path: Path) -> None:
     def losses(seed: int) -> list[tuple[float, ...]]:
         torch.rand(3)  # what the caller draws does not matter
         found = study(
-            f"{tmp_path}/own.py:Own", "digits", SHAPE, profile=profile, iterations=2, every=1,
-            meter=Net.plug, seed=seed,
+            f"{tmp_path}/own.py:Own", "digits", SHAPE, profile=profile,
+            schedule=Schedule(2, every=1), meter=Net.plug, seed=seed,
         )  # fmt: skip
         assert (found.model, found.data) == (f"{tmp_path}/own.py:Own", "digits")
         return [curve.loss for curve in found.curves]
@@ -259,7 +260,13 @@ def test_the_limit_is_for_the_whole_job(
     net: Net, digits: Dataset, profile: Profile, budget: str, limit_j: float | None
 ) -> None:
     found = study(
-        net, digits, SHAPE, profile=profile, budget=budget, iterations=6, every=6, meter=Net.plug
+        net,
+        digits,
+        SHAPE,
+        profile=profile,
+        budget=budget,
+        schedule=Schedule(6, every=6),
+        meter=Net.plug,
     )
     full = found.contenders[0]
     # A share is one of what was metered; joules are joules.
@@ -277,7 +284,7 @@ def test_a_profile_of_another_device_is_refused(
 ) -> None:
     other = local_fingerprint(here(compile="True", framework="torch 0.4"))
     foreign = replace(profile, header=replace(profile.header, fingerprint=other))
-    options: dict[str, Any] = {"iterations": 1, "every": 1, "meter": FakeMeter(1.0, 1.0)}
+    options: dict[str, Any] = {"schedule": Schedule(1, every=1), "meter": FakeMeter(1.0, 1.0)}
     says = message_of(
         lambda: study(net, digits, SHAPE, profile=foreign, **options), FingerprintError
     )
@@ -290,7 +297,7 @@ def test_a_profile_of_another_device_is_refused(
 def test_another_meter_is_a_doubt(net: Net, digits: Dataset, profile: Profile) -> None:
     header = replace(profile.header, meter={"name": "rapl"})
     found = study(
-        net, digits, SHAPE, profile=replace(profile, header=header), iterations=1,
+        net, digits, SHAPE, profile=replace(profile, header=header), schedule=Schedule(1),
         meter=FakeMeter(1.0, 1.0),
     )  # fmt: skip
     assert found.provenance is Provenance.SIMULATED
@@ -306,7 +313,7 @@ def test_the_meter_is_the_best_one_here_in_the_profiles_settings(
     monkeypatch.setattr("ampere_paper.case_study.choose_meter", lambda name, accelerator: "cpu")
     watts = {"idle_w": 1000.0, "active_w": 0.0}
     header = replace(profile.header, meter={"name": "cpu", "settings": watts})
-    found = study(net, digits, SHAPE, profile=replace(profile, header=header), iterations=2)
+    found = study(net, digits, SHAPE, profile=replace(profile, header=header), schedule=Schedule(2))
     curve = found.curves[0]
     assert found.provenance is Provenance.MODELLED
     assert found.warnings == ()
@@ -317,7 +324,7 @@ def test_a_coarse_meter_is_read_once_a_turn(net: Net, digits: Dataset, profile: 
     class Coarse(FakeMeter):
         resolution = Resolution(energy_j=0.5)
 
-    options: dict[str, Any] = {"profile": profile, "iterations": 20, "every": 10}
+    options: dict[str, Any] = {"profile": profile, "schedule": Schedule(20, every=10)}
     fine = study(net, digits, SHAPE, meter=FakeMeter(1.0, 0.25), **options)
     coarse = study(net, digits, SHAPE, meter=Coarse(1.0, 0.25), **options)
     assert fine.curves[0].energy_j == (10 / BURST, 20 / BURST)
@@ -339,9 +346,8 @@ def test_a_meter_that_stands_still_ends_the_study(
 
 
 @pytest.mark.parametrize(("iterations", "every"), [(0, 5), (5, 0), (-1, 1)])
-def test_no_turns_at_all(profile: Profile, iterations: int, every: int) -> None:
-    options = {"iterations": iterations, "every": every}
-    says = message_of(lambda: study(Net(), "digits", SHAPE, profile=profile, **options))
+def test_no_turns_at_all(iterations: int, every: int) -> None:
+    says = message_of(lambda: Schedule(iterations, every))
     assert says == f"{iterations} iterations in turns of {every}: use 1 or more of both"
 
 

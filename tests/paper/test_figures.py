@@ -12,7 +12,7 @@ import pytest
 
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
-from ampere.pruning.prune import GUIDES
+from ampere.pruning.search import GUIDES
 from ampere_paper.case_study import FULL
 from ampere_paper.figures import LABELS, LOOKS, _apart, _smoothed, draw_study
 from ampere_paper.study import Contender, Curve, Study

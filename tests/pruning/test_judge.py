@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from ampere.core.inputs import Inputs, parse_inputs
 from ampere.core.training import Training
-from ampere.datasets import Dataset, Samples
+from ampere.datasets.samples import Dataset, Samples
 from ampere.errors import DataError
 from ampere.pruning import judge as judge_module
-from ampere.pruning.judge import Candidate, Judge
+from ampere.pruning.judge import Candidate, Judge, Judging, make_judge
 from ampere.pytorch.pruning.slimmer import Slim
 
 
@@ -56,9 +56,8 @@ def choose(judge: Judge, *widths: int, slimmer: Any = None) -> Candidate:
 
 
 def judge_by(slimmer: Any = None, **given: Any) -> Judge:
-    wanted = {"data": None, "score": None, "fine_tune": None, "fine_tune_steps": 0}
     made: Any = slimmer or FakeSlimmer()
-    return Judge.of(made, learning_rate=None, seed=0, **{**wanted, **given})
+    return make_judge(Judging(**given), made, seed=0)
 
 
 def ones(shape: tuple[int, ...] = (2,), name: str = "ones") -> Dataset:

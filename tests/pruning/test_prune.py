@@ -8,7 +8,7 @@ import math
 import os
 import random
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,11 @@ import torch
 from torch import Tensor, nn
 
 import ampere
-from ampere import zoo
 from ampere.core.choices import resample
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.training import Training
 from ampere.core.widths import Widths
-from ampere.datasets import open_data
+from ampere.datasets.registry import open_data
 from ampere.errors import AmpereError, DataError, FingerprintError, ModelError, NotCovered
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Cost, Line
@@ -31,18 +30,21 @@ from ampere.meters.base import Provenance
 from ampere.profiles.estimate import Estimate
 from ampere.profiles.profile import Profile
 from ampere.pruning.budget import parse_budget
+from ampere.pruning.judge import Judging
 from ampere.pruning.prune import prune
 from ampere.pruning.result import Pruning
-from ampere.pruning.search import SEARCHES, Random
+from ampere.pruning.search import Search
+from ampere.pruning.strategies import STRATEGIES, Random
+from ampere.pruning.verify import Verification
 from ampere.pytorch.graph.counter import with_features
 from ampere.pytorch.pruning.slimmer import Slim
 from ampere.pytorch.pruning.tuner import judge
 from ampere.pytorch.reader import read
 from ampere.records.measurement import Measurement
+from ampere.zoo.families import find_family
 from fakes import FakeDevice, exact
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-STRATEGIES = tuple(SEARCHES)
 INPUT = (1, 8, 8)
 BLOCK = 16
 
@@ -108,12 +110,19 @@ def noisy() -> Profile:
 @pytest.fixture(autouse=True)
 def fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """A million takes a second."""
-    monkeypatch.setitem(SEARCHES, "random", lambda: Random(20_000))
+    monkeypatch.setitem(STRATEGIES, "random", lambda: Random(20_000))
 
 
-def cut(**given: Any) -> Pruning:
-    given = {"profile": known(), "budget": "60%", **given}
-    return prune(given.pop("model", None) or net(), INPUT, **given)
+def cut(**options: Any) -> Pruning:
+    """Cut `net`, or a model, with options of all parts by their names."""
+    parts: dict[str, Any] = {"search": Search, "judging": Judging}
+    if options.pop("verify", False):
+        parts["verification"] = Verification
+    arguments: dict[str, Any] = {"profile": known(), "budget": "60%"}
+    for name, part in parts.items():
+        own = [field.name for field in fields(part) if field.name in options]
+        arguments[name] = part(**{key: options.pop(key) for key in own})
+    return prune(options.pop("model", None) or net(), INPUT, **{**arguments, **options})
 
 
 def message_of(error: type[AmpereError], **given: Any) -> str:
@@ -136,7 +145,7 @@ def test_a_share_is_one_of_the_models_own_energy() -> None:
     assert found.limit_j == pytest.approx(0.6 * full_j())
     assert 0.8 * found.limit_j < found.after.energy_j <= found.limit_j
     assert found.after.energy_j == known().estimate(found.model, INPUT).energy_j
-    assert not found.unchanged and 0 < found.kept < 1
+    assert not found.unchanged and 0 < found.importance_kept < 1
     true = ampere.fit([exact(found.slim.layers, by_work)]).measurements[0].energy_j_per_step
     assert found.after.energy_j == pytest.approx(true, rel=0.02)
 
@@ -167,11 +176,11 @@ def test_fine_tuning_of_all_finalists_counts_towards_the_job() -> None:
     budget = f"{0.6 * full_j() * 1000} J"
     train: Any = {"fine_tune": lambda model: None, "fine_tune_steps": 20}
     found = cut(budget=budget, steps=960, score=lambda model: 0.0, **train)
-    assert (found.steps, found.tuned) == (1000, 40)
+    assert (found.steps, found.fine_tune_steps) == (1000, 40)
     assert found.limit_j == pytest.approx(0.6 * full_j())
     assert "over 1,000 steps, 40 of them fine-tuning" in repr(found)
     alone = cut(budget=budget, steps=980, **train)  # nothing scores, so one is trained
-    assert (alone.steps, alone.tuned) == (1000, 20)
+    assert (alone.steps, alone.fine_tune_steps) == (1000, 20)
 
 
 @pytest.mark.parametrize("budget", ["100%", "150%", "10 J/step"])
@@ -179,7 +188,7 @@ def test_fine_tuning_of_all_finalists_counts_towards_the_job() -> None:
 def test_a_model_that_fits_is_left_as_it_is(budget: str, guide: str, tmp_path: Path) -> None:
     found = cut(budget=budget, guide=guide)
     assert found.unchanged
-    assert found.widths == found.full == {"0.out": 32, "3.out": 48}
+    assert found.widths == found.full_widths == {"0.out": 32, "3.out": 48}
     same(found.model, net())
     assert found.after == found.before
     page = repr(found)
@@ -213,7 +222,7 @@ def test_a_budget_below_the_smallest_model_names_what_that_needs(strategy: str) 
 
 def test_the_least_share_of_a_width() -> None:
     found = cut(budget="70%", least=0.5)
-    assert all(size >= 0.5 * found.full[name] for name, size in found.widths.items())
+    assert all(size >= 0.5 * found.full_widths[name] for name, size in found.widths.items())
     assert "the least possible is" in message_of(DataError, least=1.0)
     for least in (-0.1, 1.1, math.nan):
         assert "use a number from 0 to 1" in message_of(DataError, least=least)
@@ -257,10 +266,14 @@ def test_a_confidence_that_cannot_be(confidence: float) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_guides_differ_in_the_guide_alone(strategy: str) -> None:
     energy, flops = (cut(strategy=strategy, guide=guide, seed=3) for guide in ("energy", "flops"))
-    assert (energy.limit_j, energy.full, energy.before) == (flops.limit_j, flops.full, flops.before)
+    assert (energy.limit_j, energy.full_widths, energy.before) == (
+        flops.limit_j,
+        flops.full_widths,
+        flops.before,
+    )
     assert energy.bound_j <= energy.limit_j
     tables = known().tabulate(net(), INPUT)
-    sizes = [list(flops.widths.values()), list(flops.full.values())]
+    sizes = [list(flops.widths.values()), list(flops.full_widths.values())]
     after, before = tables.flops(sizes)
     assert 0.5 < after / before <= 0.6
     assert flops.after.energy_j > flops.limit_j  # what FLOPs do not tell
@@ -277,8 +290,8 @@ def test_widths_end_where_a_stair_ends(strategy: str, confidence: float) -> None
     model = nn.Sequential(*net(), nn.ReLU(), nn.Linear(10, 3))
     layers = read(model, INPUT)
     profile = stairs()
-    found = prune(model, INPUT, profile=profile, budget="70%", strategy=strategy,
-                  confidence=confidence)  # fmt: skip
+    found = prune(model, INPUT, profile=profile, budget="70%",
+                  search=Search(strategy=strategy, confidence=confidence))  # fmt: skip
     sizes = list(found.widths.values())
     assert not found.unchanged
     assert [size % BLOCK for size in sizes[:2]] == [0, 0]
@@ -413,8 +426,8 @@ class Numbered(nn.Module):
 def test_what_cannot_be_followed_is_left_as_it_is_and_said() -> None:
     model = Numbered(nn.Conv2d(1, 16, 3, padding=1))
     found = prune(model, INPUT, profile=profile_of(read(model, INPUT)), budget="70%")
-    assert (found.widths["conv.out"], found.full["conv.out"]) == (48, 48)
-    assert found.widths["before.0.out"] < found.full["before.0.out"] == 16
+    assert (found.widths["conv.out"], found.full_widths["conv.out"]) == (48, 48)
+    assert found.widths["before.0.out"] < found.full_widths["before.0.out"] == 16
     assert found.warnings == ("left as they are, their channels cannot be followed: conv.out",)
     deeper = Numbered(behind=24)
     found = prune(deeper, INPUT, profile=profile_of(read(deeper, INPUT)), budget="70%")
@@ -474,9 +487,9 @@ def test_a_model_of_many_sizes_is_looked_at_in_coarser_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sizes = 2 * 33 + 33 * 49 + 2 * 49  # of each layer; none of the first and last have one alone
-    monkeypatch.setattr("ampere.pruning.prune.MANY", sizes // 3)
+    monkeypatch.setattr("ampere.pruning.search.MANY", sizes // 3)
     assert all(size % 2 == 0 for size in cut().widths.values())
-    monkeypatch.setattr("ampere.pruning.prune.MANY", 0)
+    monkeypatch.setattr("ampere.pruning.search.MANY", 0)
     assert all(size % 16 == 0 for size in cut().widths.values())
 
 
@@ -603,7 +616,9 @@ def test_both_are_metered_side_by_side(metered_profile: Profile, budget: str) ->
     budget = budget.format(0.6 * metered_profile.estimate(net(), INPUT).energy_j)
     found = cut(profile=metered_profile, budget=budget, verify=True, device=device)
     assert found.metered is not None
-    true_j = [exact(each, by_work).energy_j_per_step for each in (found.was, found.slim.layers)]
+    true_j = [
+        exact(each, by_work).energy_j_per_step for each in (found.layers_before, found.slim.layers)
+    ]
     assert [row.energy_j_per_step for row in found.metered] == pytest.approx(true_j, rel=0.01)
     assert found.metered_ratio == pytest.approx(true_j[1] / true_j[0], rel=0.002)
     assert ": inside the budget" in repr(found)
@@ -803,20 +818,17 @@ def a_pruning(**changes: Any) -> Pruning:
         "name": "zoo:cnn5",
         "budget": parse_budget("800 J"),
         "limit_j": 0.1,
-        "confidence": 0.95,
-        "strategy": "evolution",
-        "guide": "energy",
-        "importance": "l2",
+        "search": Search(strategy="evolution", confidence=0.95),
         "before": an_estimate((0.05, 0.05, 0.05, 0.03, 0.006), was),
         "after": an_estimate((0.02, 0.02, 0.02, 0.02, 0.0053), now),
-        "was": was,
+        "layers_before": was,
         "slim": Slim(nn.Identity(), now, {}, {}, rebuilt=False),
         "widths": {"block0.in": 48, "block3.out": 37},
-        "full": {"block0.in": 64, "block3.out": 128},
-        "kept": 0.6254,
+        "full_widths": {"block0.in": 64, "block3.out": 128},
+        "importance_kept": 0.6254,
         "ratios": {},
         "steps": 8000,
-        "tuned": 400,
+        "fine_tune_steps": 400,
         "metered": metered,
         "source": "zoo:cnn5",
         "warnings": ("left as they are, nothing in a training step uses them: spare",),
@@ -830,10 +842,10 @@ def an_unchanged_pruning() -> Pruning:
         budget=parse_budget("120%"),
         limit_j=1.2 * whole.before.energy_j,
         after=whole.before,
-        slim=replace(whole.slim, layers=whole.was),
-        widths=whole.full,
+        slim=replace(whole.slim, layers=whole.layers_before),
+        widths=whole.full_widths,
         steps=None,
-        tuned=0,
+        fine_tune_steps=0,
         metered=None,
         warnings=(),
     )
@@ -880,7 +892,7 @@ def test_torch_pruning_cuts_a_chain_as_we_do() -> None:
 
 
 def test_torch_pruning_cuts_what_a_residual_joins_as_we_do() -> None:
-    family = zoo.family("resnet")
+    family = find_family("resnet")
     torch.manual_seed(1)
     model = family.build(depth=8)
     profile = profile_of(read(model, family.input))

@@ -14,7 +14,6 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from torch import nn
 
-from ampere import zoo
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.structure import Call, Port, Structure
@@ -24,8 +23,9 @@ from ampere.errors import ModelError
 from ampere.pytorch.graph.reader import read_layers
 from ampere.pytorch.graph.trace import synthetic_inputs
 from ampere.pytorch.runtime.builder import build, build_layer, find_function
+from ampere.zoo.families import family_names, find_family
 
-FAMILIES = pytest.mark.parametrize("name", zoo.names())
+FAMILIES = pytest.mark.parametrize("name", family_names())
 SHALLOW: dict[str, dict[str, Any]] = {"resnet": {"depth": 8}, "transformer": {"layers": 1}}
 few = hypothesis_settings(max_examples=4)
 seeds = st.integers(0, 10**6)
@@ -33,14 +33,14 @@ seeds = st.integers(0, 10**6)
 
 def member(name: str, seed: int) -> nn.Module:
     """A member of a family at random widths; all of the same depth."""
-    family = zoo.family(name)
+    family = find_family(name)
     arguments = family.sample(random.Random(seed))
     return family.build(**{**arguments, **SHALLOW.get(name, {})})
 
 
 @functools.cache
 def original(name: str) -> tuple[Layer, ...]:
-    family = zoo.family(name)
+    family = find_family(name)
     return read_layers(family.build(**SHALLOW.get(name, {})), family.input)
 
 
@@ -53,7 +53,7 @@ def shapes(model: nn.Module) -> list[torch.Size]:
 @given(seed=seeds)
 def test_a_member_and_the_resized_original_are_what_the_family_builds(name: str, seed: int) -> None:
     model = member(name, seed)
-    layers = read_layers(model, zoo.family(name).input)
+    layers = read_layers(model, find_family(name).input)
     assert shapes(build(layers)) == shapes(model)
     pairs = zip(original(name), layers, strict=True)
     resized = [replace(layer, widths=own.widths) for layer, own in pairs]
@@ -62,7 +62,7 @@ def test_a_member_and_the_resized_original_are_what_the_family_builds(name: str,
 
 @FAMILIES
 def test_a_built_network_computes_what_the_model_does(name: str) -> None:
-    spec = zoo.family(name).input
+    spec = find_family(name).input
     model = member(name, 3).eval()
     built = build(read_layers(model, spec)).eval()
     for tensors in (nn.Module.parameters, nn.Module.buffers):
@@ -81,7 +81,7 @@ def test_a_built_network_computes_what_the_model_does(name: str) -> None:
 @few
 @given(seed=seeds)
 def test_what_was_built_is_read_as_the_same_layers(name: str, seed: int) -> None:
-    spec = zoo.family(name).input
+    spec = find_family(name).input
     layers = read_layers(member(name, seed), spec)
     again = read_layers(build(layers), spec)
     assert [layer.kind for layer in again] == [layer.kind for layer in layers]

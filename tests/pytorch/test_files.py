@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import importlib.util
 import json
@@ -12,6 +13,7 @@ import subprocess
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file, save_model
 from torch import Tensor, nn
 
+import ampere
 from ampere.core.choices import choices
 from ampere.core.training import Training
 from ampere.errors import DataError
@@ -339,6 +342,29 @@ def test_the_code_is_short_and_plain() -> None:
     if "UPDATE_GOLDEN" in os.environ:
         path.write_text(said, encoding="utf-8")
     assert said == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("source", "rebuilt", "name"),
+    [
+        ("zoo:cnn5(channels=[8, 16, 16, 16])", False, "build_model"),
+        (None, True, "rebuild_model"),
+        (None, False, None),
+    ],
+)
+def test_saved_code_imports_of_ampere_only_what_is_promised_to_stay(
+    slim: Slim, source: str | None, rebuilt: bool, name: str | None
+) -> None:
+    tree = ast.parse(code(replace(slim, rebuilt=rebuilt), source, "a title"))
+    imports = {
+        (node.module, alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    ours = {each for each in imports if str(each[0]).partition(".")[0] == "ampere"}
+    assert ours == ({("ampere", name)} if name else set())
+    assert name is None or name in ampere.__all__
 
 
 @pytest.mark.parametrize("title", ['"quoted"', '""" + 1', "back\\", "{title}", "ünïcode → 'x'"])

@@ -11,7 +11,7 @@ from torch import nn
 
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.errors import ModelError
-from ampere.pytorch.runtime.loader import load_loss, load_model, names_loss
+from ampere.pytorch.runtime.loader import build_model, load_loss, load_model, names_loss
 
 FILE = '''
 """A user's file."""
@@ -356,3 +356,14 @@ def test_a_loss_that_cannot_be_loaded(write: Write, spec: str, says: str) -> Non
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
     assert names_loss(spec) == ("names no loss" not in says)
+
+
+def test_a_model_can_be_built_without_its_input(write: Write) -> None:
+    write("net.py", FILE)
+    with pytest.raises(ModelError, match="does not say its input"):
+        load_model("net.py:bare")
+    assert width_of(build_model("net.py:bare")) == 8
+    assert width_of(build_model("net.py:make(width=3)")) == 3
+    assert len(build_model("zoo:lenet5(channels=[2, 3])").get_parameter("conv2.weight")) == 3
+    with pytest.raises(ModelError, match=r"must return an nn\.Module"):
+        build_model("net.py:numbers")

@@ -15,7 +15,6 @@ from torch.nn import functional as F  # noqa: N812
 from torch.nn.utils.parametrizations import weight_norm
 from torch.utils.flop_counter import FlopCounterMode
 
-from ampere import zoo
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.core.layers import Layer, Role
 from ampere.core.sizes import Size
@@ -25,8 +24,9 @@ from ampere.core.training import Training
 from ampere.errors import ModelError
 from ampere.pytorch.graph.reader import read_layers
 from ampere.pytorch.graph.trace import synthetic_inputs
+from ampere.zoo.families import family_names, find_family
 
-FAMILIES = pytest.mark.parametrize("name", zoo.names())
+FAMILIES = pytest.mark.parametrize("name", family_names())
 LAYERS = {"lenet5": 5, "cnn5": 5, "har": 5, "lstm": 3, "transformer": 2 + 2 * 4, "resnet": 2 + 9}
 
 
@@ -70,7 +70,7 @@ def assert_complete(layers: tuple[Layer, ...], model: nn.Module, inputs: Inputs)
 @functools.cache
 def members(name: str) -> list[tuple[nn.Module, tuple[Layer, ...]]]:
     """The original of a family, three that were drawn, and their layers."""
-    family, rng = zoo.family(name), random.Random(7)
+    family, rng = find_family(name), random.Random(7)
     models = [family.build(), *(family.build(**family.sample(rng)) for _ in range(3))]
     return [(model, read_layers(model, family.input)) for model in models]
 
@@ -78,7 +78,7 @@ def members(name: str) -> list[tuple[nn.Module, tuple[Layer, ...]]]:
 @FAMILIES
 def test_nothing_is_lost_or_counted_twice(name: str) -> None:
     for model, layers in members(name):
-        assert_complete(layers, model, zoo.family(name).input)
+        assert_complete(layers, model, find_family(name).input)
 
 
 @FAMILIES
@@ -99,7 +99,7 @@ def test_one_profile_serves_the_family(name: str) -> None:
 
 @pytest.mark.parametrize("depth", [8, 14, 32])
 def test_depth_adds_no_kinds(depth: int) -> None:
-    layers = read_layers(zoo.family("resnet").build(depth=depth), parse_inputs("3x32x32"))
+    layers = read_layers(find_family("resnet").build(depth=depth), parse_inputs("3x32x32"))
     assert len(layers) == 2 + (depth - 2) // 2
     assert {layer.kind for layer in layers} <= {layer.kind for layer in members("resnet")[0][1]}
 
@@ -107,14 +107,14 @@ def test_depth_adds_no_kinds(depth: int) -> None:
 @FAMILIES
 def test_the_batch_is_part_of_the_kind_but_not_of_its_shapes(name: str) -> None:
     model, ten = members(name)[0]
-    eleven = read_layers(model, zoo.family(name).input, Training(11))
+    eleven = read_layers(model, find_family(name).input, Training(11))
     for one, other in zip(ten, eleven, strict=True):
         assert one.kind != other.kind
         assert one.kind.structure == other.kind.structure
 
 
 def test_the_optimiser_is_part_of_the_kind() -> None:
-    model, inputs = zoo.family("cnn5").build(), parse_inputs("3x32x32")
+    model, inputs = find_family("cnn5").build(), parse_inputs("3x32x32")
     sgd, adam = (read_layers(model, inputs, Training(optimizer=name)) for name in ("sgd", "adam"))
     assert not {layer.kind for layer in sgd} & {layer.kind for layer in adam}
 
@@ -228,7 +228,7 @@ def test_several_inputs_are_read_each_by_the_layer_that_needs_it() -> None:
 
 
 def test_a_width_of_one_is_a_width_too() -> None:
-    family = zoo.family("resnet")
+    family = find_family("resnet")
     narrow, wide = (
         read_layers(family.build(depth=8, widths=widths), family.input)
         for widths in ([1, 2, 3], [16, 32, 64])
@@ -249,7 +249,7 @@ def test_a_plain_perceptron() -> None:
 
 
 def test_bare_parameters_belong_to_the_layer_that_needs_them() -> None:
-    family = zoo.family("transformer")
+    family = find_family("transformer")
     layers = read_layers(family.build(d_model=8), family.input)
     assert layers[0].params == 1000 * 8 + 64 * 8
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ampere import zoo
 from ampere.core.choices import choices
 from ampere.core.inputs import parse_inputs
 from ampere.core.training import Training
@@ -20,6 +19,7 @@ from ampere.pytorch.graph.reader import read_model
 from ampere.pytorch.graph.trace import synthetic_inputs
 from ampere.pytorch.pruning.slimmer import Slim, Slimmer
 from ampere.pytorch.runtime.losses import returned_tensors
+from ampere.zoo.families import family_names, find_family
 from reference_models import REFERENCES, Reference
 
 BATCH = 4
@@ -194,7 +194,7 @@ def test_kept_importance_grows_with_the_width() -> None:
 
 def test_channels_that_a_residual_joins_are_the_same_in_every_layer() -> None:
     slimmer = Slimmer(
-        zoo.family("resnet").build(depth=14), parse_inputs("3x32x32"), Training(BATCH)
+        find_family("resnet").build(depth=14), parse_inputs("3x32x32"), Training(BATCH)
     )
     kept = slimmer.kept_indices(slimmer.slim({"conv.out": 7}).layers)
     stream = kept["conv.weight", 0].tolist()
@@ -212,10 +212,10 @@ def test_a_channel_written_by_its_number_is_not_cut() -> None:
     assert slimmer.stuck  # y[:, 0] = 0 would be another channel
 
 
-@pytest.mark.parametrize("family", zoo.names())
+@pytest.mark.parametrize("family", family_names())
 def test_the_zoo_becomes_narrower(family: str) -> None:
-    model = zoo.family(family).build()
-    slimmer = Slimmer(model, zoo.family(family).input, Training(BATCH))
+    model = find_family(family).build()
+    slimmer = Slimmer(model, find_family(family).input, Training(BATCH))
     slim = slimmer.slim(some_widths(slimmer))
     assert not slim.rebuilt
     assert not slimmer.stuck

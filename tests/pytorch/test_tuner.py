@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ampere.datasets import Dataset, Samples
+from ampere.datasets.samples import Dataset, Samples
 from ampere.errors import AmpereError, DataError, ModelError
 from ampere.pytorch.pruning.tuner import (
     Judgement,

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 import torch
 
-from ampere import zoo
 from ampere.core.description import describe
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, LayerKind
@@ -26,12 +25,13 @@ from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.pytorch.graph.reader import read_model
 from ampere.pytorch.reader import layers_of, plan_variants
+from ampere.zoo.families import family_names
 from reference_models import REFERENCES
 
 GOLDEN = Path(__file__).parents[1] / "golden/kinds.json"
 MESSAGE = Path(__file__).parents[1] / "golden/message.json"
 BATCH = 4
-MODELS = [*(f"zoo:{name}" for name in zoo.names()), *REFERENCES]
+MODELS = [*(f"zoo:{name}" for name in family_names()), *REFERENCES]
 
 
 def read(name: str) -> tuple[Layer, ...]:

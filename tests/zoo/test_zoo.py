@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ampere import zoo
 from ampere.core.inputs import Inputs, InputSpec
 from ampere.errors import ModelError
 from ampere.pytorch.runtime.loader import load_model
+from ampere.zoo.families import family_names, find_family
 
 CLASSES = {"lenet5": 10, "cnn5": 10, "har": 6, "lstm": 4, "transformer": 10, "resnet": 10}
-FAMILIES = pytest.mark.parametrize("name", zoo.names())
+FAMILIES = pytest.mark.parametrize("name", family_names())
 
 
 @pytest.fixture(autouse=True)
@@ -51,18 +51,18 @@ def parameters(model: nn.Module) -> int:
 
 
 def test_the_zoo_is_the_papers() -> None:
-    assert set(zoo.names()) == set(CLASSES)
+    assert set(family_names()) == set(CLASSES)
 
 
 @FAMILIES
 def test_the_original_trains(name: str) -> None:
-    family = zoo.family(name)
+    family = find_family(name)
     assert_trains(family.build(), family.input, CLASSES[name])
 
 
 @FAMILIES
 def test_sampled_members_train(name: str) -> None:
-    family = zoo.family(name)
+    family = find_family(name)
     rng = random.Random(0)
     for _ in range(20):
         assert_trains(family.build(**family.sample(rng)), family.input, CLASSES[name])
@@ -70,7 +70,7 @@ def test_sampled_members_train(name: str) -> None:
 
 @FAMILIES
 def test_samples_stay_within_bounds_and_reach_them(name: str) -> None:
-    family = zoo.family(name)
+    family = find_family(name)
     rng = random.Random(1)
     samples = [family.sample(rng) for _ in range(2000)]
 
@@ -88,7 +88,7 @@ def test_samples_stay_within_bounds_and_reach_them(name: str) -> None:
 
 
 def test_samples_vary_what_the_paper_varies() -> None:
-    drawn = {name: set(zoo.family(name).sample(random.Random(2))) for name in zoo.names()}
+    drawn = {name: set(find_family(name).sample(random.Random(2))) for name in family_names()}
     assert drawn == {
         "lenet5": {"channels", "hidden"},
         "cnn5": {"channels"},
@@ -97,11 +97,11 @@ def test_samples_vary_what_the_paper_varies() -> None:
         "transformer": {"d_model", "layers"},
         "resnet": {"widths", "depth"},
     }
-    assert max(zoo.family("transformer").choices["d_model"]) == 128
+    assert max(find_family("transformer").choices["d_model"]) == 128
 
 
 def test_sampling_repeats_with_its_seed() -> None:
-    cnn5 = zoo.family("cnn5")
+    cnn5 = find_family("cnn5")
     assert cnn5.sample(random.Random(3)) == cnn5.sample(random.Random(3))
     assert cnn5.sample(random.Random(3)) != cnn5.sample(random.Random(4))
 
@@ -115,12 +115,12 @@ def test_sampling_repeats_with_its_seed() -> None:
     ],
 )
 def test_parameters_of_the_original(name: str, count: int) -> None:
-    assert parameters(zoo.family(name).build()) == count
+    assert parameters(find_family(name).build()) == count
 
 
 @FAMILIES
 def test_text_of_a_member_loads_it(name: str) -> None:
-    family = zoo.family(name)
+    family = find_family(name)
     arguments = family.sample(random.Random(5))
     model, spec = load_model(family.describe(arguments))
     assert spec == family.input
@@ -129,7 +129,7 @@ def test_text_of_a_member_loads_it(name: str) -> None:
 
 
 def test_text_of_a_member() -> None:
-    cnn5 = zoo.family("cnn5")
+    cnn5 = find_family("cnn5")
     assert cnn5.describe({}) == "zoo:cnn5"
     text = "zoo:cnn5(channels=[16, 32, 64, 64])"
     assert cnn5.describe({"channels": [16, 32, 64, 64]}) == text
@@ -139,7 +139,7 @@ def test_text_of_a_member() -> None:
 @pytest.mark.parametrize(("block", "convolutions"), [("basic", 2), ("bottleneck", 3)])
 def test_depth_counts_the_layers_of_a_resnet(n: int, block: str, convolutions: int) -> None:
     depth = 3 * convolutions * n + 2
-    resnet = zoo.family("resnet").build(depth=depth, block=block)
+    resnet = find_family("resnet").build(depth=depth, block=block)
     kernels = [m for m in resnet.modules() if isinstance(m, (nn.Conv2d, nn.Linear))]
     projections = [
         child
@@ -152,7 +152,7 @@ def test_depth_counts_the_layers_of_a_resnet(n: int, block: str, convolutions: i
 
 
 def test_resnet_with_its_own_blocks() -> None:
-    resnet = zoo.family("resnet")
+    resnet = find_family("resnet")
     assert_trains(resnet.build(blocks=[1, 3, 2]), resnet.input, 10)
     assert_trains(
         resnet.build(block="bottleneck", blocks=(2, 1, 1), widths=[8, 4, 12]), resnet.input, 10
@@ -181,18 +181,20 @@ def test_resnet_with_its_own_blocks() -> None:
 )
 def test_members_that_cannot_be(name: str, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        zoo.family(name).build(**arguments)
+        find_family(name).build(**arguments)
 
 
 def test_unknown_family_lists_the_known() -> None:
     with pytest.raises(ModelError, match="no 'alexnet'; it has lenet5, cnn5, har, lstm"):
-        zoo.family("alexnet")
+        find_family("alexnet")
 
 
 def test_listing_and_sampling_need_no_torch() -> None:
     code = (
-        "import random, sys, ampere.core.inputs, ampere.zoo as zoo\n"
-        "[zoo.family(n).describe(zoo.family(n).sample(random.Random())) for n in zoo.names()]\n"
+        "import random, sys\n"
+        "from ampere.zoo.families import family_names, find_family\n"
+        "for family in map(find_family, family_names()):\n"
+        "    family.describe(family.sample(random.Random()))\n"
         "sys.exit('torch' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from ampere import zoo
 from ampere.core.choices import resample
 from ampere.core.layers import Layer
 from ampere.core.training import Loss, Training
 from ampere.core.workloads import ModelSpec, Workload
+from ampere.zoo.families import find_family
 
 if TYPE_CHECKING:
     from torch import nn
@@ -71,7 +71,7 @@ def members(spec: ModelSpec, rng: random.Random) -> Iterator[Network]:
     from ampere.pytorch.reader import layers_of
 
     home, _, rest = spec.model.partition(":")
-    family = zoo.family(rest) if home == "zoo" and "(" not in rest else None
+    family = find_family(rest) if home == "zoo" and "(" not in rest else None
     if family is None:
         yield from resampled(spec.model, layers_of(spec), rng)
         return

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ampere.cli.command import Command
 from ampere.cli.options import AsJson, ProfilePath
 from ampere.cli.profile import profile_row
 from ampere.cli.shell import json_text
@@ -57,3 +58,7 @@ def pulse(as_json: AsJson = False) -> str:
     if as_json:
         return json_text({"pulse_at": began_s})
     return f"the pulse began at {began_s:.3f}: ampere align --pulse-at {began_s:.3f}"
+
+
+ALIGN = Command(align, "ampere align --profile pi.ampere --log monsoon.csv -o pi-measured.ampere")
+PULSE = Command(pulse, "ampere pulse")

@@ -3,14 +3,47 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ampere.cli.command import Command
 from ampere.cli.options import ProfilePath, TrainingOptions
 from ampere.cli.shell import json_text, say
+from ampere.core.types import Json
 from ampere.errors import DataError
+
+if TYPE_CHECKING:
+    from ampere.acquisition.families import Network
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What is said the first time, since the profile knows it afterwards."""
+
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The first time: what the device is called."),
+    ] = None
+    provenance: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORD",
+            help="The first time: counter, sensor, battery, external, modelled or simulated."
+            " Default: external.",
+        ),
+    ] = None
+    method: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The first time: additive or paper. Default: additive."),
+    ] = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything was said."""
+        return any(value is not None for value in vars(self).values())
 
 
 def ask(
@@ -21,26 +54,11 @@ def ask(
         typer.Argument(metavar="MODEL", help="The first time: what the profile shall be for."),
     ] = None,
     n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="At most so many.")] = 8,
-    label: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The first time: what the device is called."),
-    ] = None,
-    provenance: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WORD",
-            help="The first time: counter, sensor, battery, external, modelled or simulated."
-            " Default: external.",
-        ),
-    ] = None,
     measurements: Annotated[
         int | None,
         typer.Option(metavar="N", help="At most so many in all. Default: 40, or as at first."),
     ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The first time: additive or paper. Default: additive."),
-    ] = None,
+    beginning: Beginning = Beginning(),
 ) -> str:
     """Say what to measure next on a device that ampere cannot reach.
 
@@ -49,12 +67,11 @@ def ask(
     """
     from ampere.acquisition import exchange
     from ampere.acquisition.strategy import Strategy
-    from ampere.core.description import describe
     from ampere.core.training import Training
     from ampere.records.measurement import read_provenance
 
-    begun = path.exists()
-    if begun and any(each is not None for each in (label, provenance, method)):
+    has_begun = path.exists()
+    if has_begun and beginning.is_given:
         raise DataError(f"{path} knows its device and how to go on: ask without them")
     limit = 40 if measurements is None else measurements
     networks = exchange.ask(
@@ -63,23 +80,25 @@ def ask(
         model,
         training.input,
         training=None if training.untouched else training.over(Training()),
-        strategy=None if begun else Strategy(method or "additive", limit),
+        strategy=None if has_begun else Strategy(beginning.method or "additive", limit),
         max_measurements=measurements,
-        device=label or "told",
-        provenance=read_provenance(provenance or "external"),
+        device=beginning.label or "told",
+        provenance=read_provenance(beginning.provenance or "external"),
     )
     if not networks:
         say(_why_none(path, measurements))
-    return "\n".join(
-        json_text(
-            {
-                "name": network.name,
-                "layers": [layer.to_json() for layer in network.layers],
-                "network": describe(network.layers),
-            }
-        )
-        for network in networks
-    )
+    return "\n".join(json_text(_row(network)) for network in networks)
+
+
+def _row(network: Network) -> dict[str, Json]:
+    """A network, described completely."""
+    from ampere.core.description import describe
+
+    return {
+        "name": network.name,
+        "layers": [layer.to_json() for layer in network.layers],
+        "network": describe(network.layers),
+    }
 
 
 def _why_none(path: Path, limit: int | None) -> str:
@@ -92,3 +111,6 @@ def _why_none(path: Path, limit: int | None) -> str:
     if len(usable(rows)) < most:
         return f"enough is known: {path} needs no more measurements"
     return f"{path} has its {most} measurements: --measurements {2 * most} asks for more"
+
+
+ASK = Command(ask, "ampere ask zoo:lenet5 --profile phone.ampere -n 8 > todo.jsonl")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ampere.cli.command import Command
 from ampere.cli.options import AsJson
 from ampere.cli.shell import json_text, say
 
@@ -38,30 +39,35 @@ def calibrate(
     if (meter is None) == (not watts):
         raise typer.BadParameter("give either --meter, or --watts twice or more")
     if meter is None:
-        found = _api.calibrate(watts=_typed(watts or []))
+        calibration = _api.calibrate(watts=_watts_by_cores(watts or []))
     else:
         name, settings = parse_meter(meter)
         with closing(open_meter(name, **settings)) as better:
-            found = _api.calibrate(better, watch=say)
-    if found.error is not None and found.error > POOR:
+            calibration = _api.calibrate(better, watch=say)
+    if calibration.error is not None and calibration.error > POOR:
         say(
-            f"warning: the model is off by {found.error:.0%}: was the machine doing something else?"
+            f"warning: the model is off by {calibration.error:.0%}: was the machine doing something"
+            " else?"
         )
     if as_json:
-        return json_text(vars(found))
-    return f"the meter cpu now takes {found}; its joules stay modelled"
+        return json_text(vars(calibration))
+    return f"the meter cpu now takes {calibration}; its joules stay modelled"
 
 
-def _typed(texts: list[str]) -> dict[int, float]:
-    found = {}
+def _watts_by_cores(texts: list[str]) -> dict[int, float]:
+    """Read `0=2.7`: so many busy cores, and the watts that they took."""
+    watts = {}
     for text in texts:
         cores, _, power_w = text.partition("=")
-        if cores.strip().isdigit() and int(cores) in found:
+        if cores.strip().isdigit() and int(cores) in watts:
             raise typer.BadParameter(f"{cores} cores are given twice; keep one")
         try:
-            found[int(cores)] = float(power_w)
+            watts[int(cores)] = float(power_w)
         except ValueError:
             raise typer.BadParameter(f"{text!r} is not like 0=2.7: cores, then watts") from None
         if int(cores) < 0 or not 0 < float(power_w) < MOST_W:
             raise typer.BadParameter(f"{text!r}: cores from 0 on, watts above 0")
-    return found
+    return watts
+
+
+CALIBRATE = Command(calibrate, "ampere calibrate --watts 0=2.7 --watts 4=6.4")

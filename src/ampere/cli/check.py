@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from ampere.cli.command import Command
 from ampere.cli.options import AsJson, Care, Machine
 from ampere.cli.progress import progress
 from ampere.cli.shell import json_text
@@ -17,5 +18,8 @@ def check(machine: Machine = Machine(), care: Care = Care(), as_json: AsJson = F
     from ampere import _api
 
     with closing(machine.open()) as device, progress() as watch:
-        found = _api.check(device=device, effort=care.effort(), watch=watch)
-    return json_text(found.to_json()) if as_json else repr(found)
+        verdicts = _api.check(device=device, effort=care.effort(), watch=watch)
+    return json_text(verdicts.to_json()) if as_json else repr(verdicts)
+
+
+CHECK = Command(check, "ampere check --threads 1")

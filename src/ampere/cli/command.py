@@ -1,5 +1,7 @@
 """Command: what `ampere NAME` runs, ours or another package's.
 
+One of ours stands at the end of its file and in the list of `ampere.cli.app`.
+
 A package adds a command by an entry point of the group `ampere.commands` that names a `Command`:
 
     [project.entry-points."ampere.commands"]
@@ -8,7 +10,7 @@ A package adds a command by an entry point of the group `ampere.commands` that n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
@@ -30,15 +32,26 @@ class Command:
         return self.run.__name__
 
 
-def installed_commands() -> Iterator[Command]:
-    """Commands of other packages; one that cannot be loaded is told in a line and left out."""
+def installed_commands(taken: Iterable[str] = ()) -> Iterator[Command]:
+    """Commands of other packages; one that cannot be had is told in a line and left out.
+
+    Args:
+        taken: Names of commands that are there already: no package replaces one of them.
+    """
+    names = set(taken)
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
         try:
             command = entry.load()
         except Exception as error:  # whatever another package does as it is imported
             say(f"warning: the command {entry.name} ({entry.value}) cannot be loaded: {error}")
             continue
-        if isinstance(command, Command):
-            yield command
-        else:
+        if not isinstance(command, Command):
             say(f"warning: {entry.value} is not an ampere.cli.command.Command: left out")
+        elif command.name in names:
+            say(
+                f"warning: the command {command.name} ({entry.value}) is left out: there is one of"
+                " that name"
+            )
+        else:
+            names.add(command.name)
+            yield command

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ampere.cli.command import Command
 from ampere.cli.options import (
     AsJson,
     Job,
@@ -26,21 +28,37 @@ from ampere.errors import DataError, NotCovered
 
 if TYPE_CHECKING:
     from ampere.core.layers import Layer
+    from ampere.profiles.profile import Profile
 
 
-def estimate(
-    path: ProfilePath,
-    training: TrainingOptions,
+@dataclass(frozen=True)
+class Subject:
+    """What is asked about: a model, or plain layers."""
+
     model: Annotated[
         str | None,
         typer.Argument(
             metavar="MODEL", help="zoo:lenet5, path/file.py:factory or package.module:factory"
         ),
-    ] = None,
+    ] = None
     layers: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Layers as JSON instead of MODEL; needs no PyTorch."),
-    ] = None,
+    ] = None
+
+    def __post_init__(self) -> None:
+        if (self.model is None) == (self.layers is None):
+            raise typer.BadParameter("give either MODEL or --layers")
+
+    def read(self) -> str | tuple[Layer, ...]:
+        """The name of the model, or the layers themselves."""
+        return self.model or _read_layers(self.layers or Path())
+
+
+def estimate(
+    path: ProfilePath,
+    training: TrainingOptions,
+    subject: Subject,
     job: Job = Job(),
     battery_wh: Annotated[
         float | None,
@@ -59,45 +77,25 @@ def estimate(
 
     Joules and seconds, with an interval and layer by layer, from a profile that covers its layers.
     """
-    if after_steps is not None and model is None:
-        raise typer.BadParameter("--after-steps needs MODEL: layers alone cannot run")
-    if (model is None) == (layers is None):
-        raise typer.BadParameter("give either MODEL or --layers")
     from ampere.profiles.profile import Profile
 
+    model, layers = subject.model, subject.layers
+    if after_steps is not None and model is None:
+        raise typer.BadParameter("--after-steps needs MODEL: layers alone cannot run")
     profile = Profile.load(path, method)
     if job.epochs is not None and layers is not None and training.batch_size is None:
         raise typer.BadParameter("--epochs with --layers needs --batch-size")
     settings = training.over(profile.training)
-    steps = job.length(settings.batch_size)
+    steps = job.length(settings.batch_size) or 1
     if after_steps is not None and model is not None:
-        from ampere import _api
-
-        with closing(machine.open()) as device:
-            profile = _api.after_steps(
-                profile,
-                model,
-                training.input,
-                training=settings,
-                steps=after_steps,
-                device=device,
-                any_device=any_device,
-            )
-    subject = _read_layers(layers) if model is None else model
+        profile = _sharpened(profile, model, training, after_steps, machine, any_device)
     answer = profile.estimate(
-        subject, training.input, training=settings, steps=steps or 1, battery_wh=battery_wh
+        subject.read(), training.input, training=settings, steps=steps, battery_wh=battery_wh
     )
     if not answer.lines:
-        known = profile.training
-        made_for = (
-            f"it was made for {profile.header.model} with batch size {known.batch_size},"
-            f" {known.optimizer} and loss {known.loss}"
-            if profile.header.model
-            else "it has other kinds of layers"
-        )
         raise NotCovered(
-            f"{path} covers no layer of {model or layers}: {made_for}; profile this model first,"
-            " with `ampere profile` and the same options"
+            f"{path} covers no layer of {model or layers}: {_made_for(profile)}; profile this model"
+            " first, with `ampere profile` and the same options"
         )
     if as_json:
         for text in answer.warnings:
@@ -106,7 +104,41 @@ def estimate(
     return repr(answer)
 
 
-def _read_layers(path: Path | None) -> tuple[Layer, ...]:
+def _sharpened(
+    profile: Profile,
+    model: str,
+    training: TrainingOptions,
+    steps: int,
+    machine: Machine,
+    any_device: bool,
+) -> Profile:
+    """The profile, with what a few steps of the very model taught."""
+    from ampere import _api
+
+    with closing(machine.open()) as device:
+        return _api.after_steps(
+            profile,
+            model,
+            training.input,
+            training=training.over(profile.training),
+            steps=steps,
+            device=device,
+            any_device=any_device,
+        )
+
+
+def _made_for(profile: Profile) -> str:
+    """What a profile was made for, as far as it says."""
+    if not profile.header.model:
+        return "it has other kinds of layers"
+    training = profile.training
+    return (
+        f"it was made for {profile.header.model} with batch size {training.batch_size},"
+        f" {training.optimizer} and loss {training.loss}"
+    )
+
+
+def _read_layers(path: Path) -> tuple[Layer, ...]:
     """Layers as one JSON document, such as `ampere layers --json` prints, or one object a line."""
     from ampere.profiles.estimate import read_layer_list
     from ampere.records.measurement import parse_json
@@ -117,8 +149,8 @@ def _read_layers(path: Path | None) -> tuple[Layer, ...]:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{name} cannot be read as text: {error}") from None
     try:
-        whole = parse_json(text)
-        rows = whole if isinstance(whole, list) else [whole]
+        document = parse_json(text)
+        rows = document if isinstance(document, list) else [document]
     except DataError:
         rows = [_parse_line(name, i, line) for i, line in enumerate(text.splitlines(), 1) if line]
     if not all(isinstance(row, Mapping) for row in rows):
@@ -133,3 +165,8 @@ def _parse_line(name: str, number: int, line: str) -> Json:
         return parse_json(line)
     except DataError as error:
         raise DataError(f"{name} line {number}: {error}") from None
+
+
+ESTIMATE = Command(
+    estimate, "ampere estimate zoo:lenet5 --profile lenet5.ampere --epochs 3 --samples 60000"
+)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ampere.cli.command import Command
 from ampere.cli.options import (
     AsJson,
     Care,
@@ -54,3 +55,6 @@ def evaluate(
     except KeyboardInterrupt:
         raise Interrupted("models metered so far are not kept, the profile is unharmed") from None
     return json_text(evaluation.to_json()) if as_json else repr(evaluation)
+
+
+EVALUATE = Command(evaluate, "ampere evaluate zoo:lenet5 --profile lenet5.ampere --models 30")

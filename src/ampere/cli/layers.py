@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ampere.cli.command import Command
 from ampere.cli.options import AsJson, Model, TrainingOptions
 from ampere.cli.shell import json_text
 from ampere.core import units
@@ -28,19 +29,18 @@ def layers(model: Model, training: TrainingOptions, as_json: AsJson = False) -> 
     from ampere.pytorch.reader import read_whole
 
     reading = read_whole(model, training.input, training.over(Training()))
-    found = reading.layers
-    params = sum(layer.count * (layer.params or 0) for layer in found)
-    flops = sum(layer.count * (layer.features.flops or 0.0) for layer in found)
+    params = sum(layer.count * (layer.params or 0) for layer in reading.layers)
+    flops = sum(layer.count * (layer.features.flops or 0.0) for layer in reading.layers)
     if as_json:
         return json_text(
             {
                 "params": params,
                 "flops": flops,
                 "unused": dict(reading.unused),
-                "layers": [_row(each) for each in found],
+                "layers": [_row(layer) for layer in reading.layers],
             }
         )
-    same = grouped(found, lambda layer: layer.identity)
+    same = grouped(reading.layers, lambda layer: layer.identity)
     page = table(
         ("layer", "role", "operation", "widths", "parameters", "a step", "frozen"),
         [_line(group) for group in same],
@@ -98,3 +98,6 @@ def _frozen(layer: Layer) -> str:
         return "frozen"
     partly = any(call.frozen or call.frozen_parts for call in held)
     return "partly" if partly else ""
+
+
+LAYERS = Command(layers, "ampere layers 'zoo:cnn5(channels=[16,32,64,64])'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 
+from ampere.cli.command import Command
 from ampere.cli.options import AsJson, Care, Machine, Model, TrainingOptions
 from ampere.cli.shell import json_text
 from ampere.core import units
@@ -23,7 +24,7 @@ def measure(
     from ampere.profiles.profile import describe_device
 
     with closing(machine.open()) as device:
-        found = _api.measure(
+        measurement = _api.measure(
             model,
             training.input,
             training=training.over(Training()),
@@ -34,26 +35,29 @@ def measure(
     if as_json:
         return json_text(
             {
-                **found.to_json(),  # a row that `ampere tell` takes, with what it leaves out
-                "idle_j_per_step": found.idle_j_per_step,
-                "time_s_per_step": found.time_s_per_step,
-                "spread": found.spread,
-                "repeats": found.repeats,
+                **measurement.to_json(),  # a row that `ampere tell` takes, with what it leaves out
+                "idle_j_per_step": measurement.idle_j_per_step,
+                "time_s_per_step": measurement.time_s_per_step,
+                "spread": measurement.spread,
+                "repeats": measurement.repeats,
                 "device_name": name,
             }
         )
     page = Page(
-        f"{model}: {units.joules(found.energy_j_per_step)} and"
-        f" {units.seconds(found.time_s_per_step)} a training step",
+        f"{model}: {units.joules(measurement.energy_j_per_step)} and"
+        f" {units.seconds(measurement.time_s_per_step)} a training step",
         facts=[
             (
                 "idle",
-                f"{units.joules(found.idle_j_per_step or 0.0)} of it the device takes anyway",
+                f"{units.joules(measurement.idle_j_per_step or 0.0)} of it the device takes anyway",
             ),
-            ("spread", f"{units.percent(found.spread)} over {found.repeats} bursts"),
-            ("energy", f"joules are {found.provenance.origin}"),
+            ("spread", f"{units.percent(measurement.spread)} over {measurement.repeats} bursts"),
+            ("energy", f"joules are {measurement.provenance.origin}"),
             ("device", name),
             ("not in it", "data loading, validation"),
         ],
     )
     return page.text()
+
+
+MEASURE = Command(measure, "ampere measure my_model.py:Net --input 3x32x32 --batch-size 32")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ampere.cli.command import Command
 from ampere.cli.options import AsJson
 from ampere.cli.shell import json_text
 from ampere.core import units
@@ -41,9 +42,11 @@ def meters(
 
     if accelerator not in ACCELERATORS:
         raise typer.BadParameter(f"{accelerator!r} is not one of {', '.join(ACCELERATORS)}")
-    found = describe_meters(accelerator)
-    default = next((meter.name for meter in found if meter.default), None)
-    looks = _look([meter.name for meter in found if meter.available and meter.name not in SILENT])
+    statuses = describe_meters(accelerator)
+    default = next((meter.name for meter in statuses if meter.default), None)
+    looks = _look(
+        [meter.name for meter in statuses if meter.available and meter.name not in SILENT]
+    )
     calibration, watts = _calibration()
     if as_json:
         listed = [
@@ -52,17 +55,20 @@ def meters(
                 "provenance": meter.provenance and meter.provenance.value,
                 "reading": looks.get(meter.name),
             }
-            for meter in found
+            for meter in statuses
         ]
         return json_text({"default": default, "calibration": calibration, "meters": listed})
-    rows = [_row(meter, looks.get(meter.name, {})) for meter in found]
-    heads = ("meter", "joules", "usable", "now", "tells", "")
+    rows = [_row(meter, looks.get(meter.name, {})) for meter in statuses]
+    headers = ("meter", "joules", "usable", "now", "tells", "")
     facts = [
         ("auto", f"takes {default or f'none: nothing here holds the joules of {accelerator}'}"),
         ("cpu", watts),
         ("more", "docs/meters.md has what each reads, and its settings"),
     ]
-    return Page("Meters of this machine", heads, rows, "<<<><<", None, facts).text()
+    page = Page(
+        title="Meters of this machine", headers=headers, rows=rows, align="<<<><<", facts=facts
+    )
+    return page.text()
 
 
 def _briefly(text: Json) -> str:
@@ -145,3 +151,6 @@ def _tells(resolution: Resolution) -> str:
     if resolution.period_s:
         parts.append(f"every {units.seconds(resolution.period_s)}")
     return " ".join(parts) or "any time"
+
+
+METERS = Command(meters, "ampere meters")

@@ -107,8 +107,8 @@ class TrainingOptions:
 
     def over(self, usual: Training) -> Training:
         """What was said, and the rest as usual."""
-        said = {name: value for name, value in vars(self).items() if name != "input"}
-        return usual.but(**{**said, "amp": self.amp or None})
+        options = {name: value for name, value in vars(self).items() if name != "input"}
+        return usual.but(**{**options, "amp": self.amp or None})
 
     @property
     def untouched(self) -> bool:
@@ -215,7 +215,7 @@ class Care:
             return None
         effort = Effort()
         if self.quick:
-            effort = Effort(0.02, 0.05, min_rounds=5, max_rounds=8, target=0.03)
+            effort = Effort(burst_s=0.02, warmup_s=0.05, min_rounds=5, max_rounds=8, target=0.03)
         return replace(
             effort,
             target=self.precision or effort.target,
@@ -246,5 +246,5 @@ def flat(command: Callable[..., str]) -> Callable[..., str]:
         return command(**values)
 
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {each.name: each.annotation for each in parameters}
+    wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapped

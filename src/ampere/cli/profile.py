@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import shlex
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ampere.cli.command import Command
 from ampere.cli.options import (
     AsJson,
     Care,
@@ -26,47 +28,75 @@ from ampere.cli.shell import Interrupted, json_text, say
 from ampere.core.types import Json
 
 if TYPE_CHECKING:
+    from ampere.acquisition.strategy import Strategy
     from ampere.profiles.profile import Profile
 
 
-def profile(
-    model: Model,
-    path: ProfilePath,
-    training: TrainingOptions,
+@dataclass(frozen=True)
+class StrategyOptions:
+    """What is measured, and when it is enough."""
+
     measurements: Annotated[
         int, typer.Option(metavar="N", help="At most so many in all; with method additive.")
-    ] = 40,
+    ] = 40
     max_points: Annotated[
         int, typer.Option(metavar="N", help="At most so many for each kind; with method paper.")
-    ] = 20,
+    ] = 20
     tolerance: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
             help="It ends when models are known this well. Default: 0.08 (paper: kinds, 0.05).",
         ),
-    ] = None,
+    ] = None
+    method: Method = "additive"
+    kernel: Annotated[
+        str, typer.Option(metavar="NAME", help="The kernel of the paper's processes.")
+    ] = "matern52"
+    guide: Annotated[
+        str, typer.Option(metavar="energy|time", help="What the next point is chosen by.")
+    ] = "energy"
+
+    def strategy(self) -> Strategy:
+        """For the profiler."""
+        from ampere.acquisition.strategy import Strategy
+
+        return Strategy(
+            method=self.method,
+            max_measurements=self.measurements,
+            max_points=self.max_points,
+            tolerance=math.nan if self.tolerance is None else self.tolerance,
+            guide=self.guide,
+            kernel=self.kernel,
+        )
+
+
+@dataclass(frozen=True)
+class LimitOptions:
+    """What profiling may take."""
+
+    time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="End after this time.", callback=above_zero),
+    ] = None
+    energy_limit: Annotated[
+        float | None,
+        typer.Option(metavar="JOULES", help="End after these joules.", callback=above_zero),
+    ] = None
+
+
+def profile(
+    model: Model,
+    path: ProfilePath,
+    training: TrainingOptions,
+    plan: StrategyOptions = StrategyOptions(),
     candidate: Annotated[
         list[str] | None,
         typer.Option(
             metavar="MODEL", help="A model that will be asked about; may be given several times."
         ),
     ] = None,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", help="End after this time.", callback=above_zero),
-    ] = None,
-    energy_limit: Annotated[
-        float | None,
-        typer.Option(metavar="JOULES", help="End after these joules.", callback=above_zero),
-    ] = None,
-    method: Method = "additive",
-    kernel: Annotated[
-        str, typer.Option(metavar="NAME", help="The kernel of the paper's processes.")
-    ] = "matern52",
-    guide: Annotated[
-        str, typer.Option(metavar="energy|time", help="What the next point is chosen by.")
-    ] = "energy",
+    limits: LimitOptions = LimitOptions(),
     machine: Machine = Machine(),
     any_device: MixDevices = False,
     care: Care = Care(),
@@ -78,16 +108,8 @@ def profile(
     once: a profile that was interrupted, or shall be better, goes on with the same command.
     """
     from ampere import _api
-    from ampere.acquisition.strategy import Strategy
 
-    strategy = Strategy(
-        method,
-        measurements,
-        max_points=max_points,
-        tolerance=math.nan if tolerance is None else tolerance,
-        guide=guide,
-        kernel=kernel,
-    )
+    strategy = plan.strategy()
     try:
         with closing(machine.open()) as device, progress() as watch:
             learned = _api.profile(
@@ -99,8 +121,8 @@ def profile(
                 strategy=strategy,
                 candidates=candidate or (),
                 effort=care.effort(),
-                time_limit_s=time_limit or float("inf"),
-                energy_limit_j=energy_limit or float("inf"),
+                time_limit_s=limits.time_limit or math.inf,
+                energy_limit_j=limits.energy_limit or math.inf,
                 any_device=any_device,
                 watch=watch,
             )
@@ -111,22 +133,22 @@ def profile(
         for note in learned.notes:
             say(f"warning: {note}")
         return json_text(profile_row(learned, path))
-    given = f" --input {shlex.quote(training.input)}" if training.input else ""
+    fed = f" --input {shlex.quote(training.input)}" if training.input else ""
     return (
-        f"{learned!r}\n\nsaved in {path}; next:\n  ampere estimate {shlex.quote(model)}{given}"
+        f"{learned!r}\n\nsaved in {path}; next:\n  ampere estimate {shlex.quote(model)}{fed}"
         f" --profile {shlex.quote(str(path))} --steps 2000"
     )
 
 
 def profile_row(profile: Profile, path: Path) -> dict[str, Json]:
     """A profile in a few numbers."""
-    kinds = {layer.kind.name for m in profile.measurements for layer in m.layers}
+    kinds = {layer.kind.name for row in profile.measurements for layer in row.layers}
     return {
         "path": str(path),
         "device": profile.device,
         "provenance": profile.provenance.value,
         "measurements": len(profile.measurements),
-        "failed": sum(m.failed is not None for m in profile.measurements),
+        "failed": sum(row.failed is not None for row in profile.measurements),
         "kinds": sorted(kinds),
         "profiling_s": profile.profiling_s,
         "profiling_j": profile.profiling_j,
@@ -135,3 +157,6 @@ def profile_row(profile: Profile, path: Path) -> dict[str, Json]:
         "pays_off_after_models": profile.pays_off_after,
         "warnings": [*profile.notes, *profile.doubts],
     }
+
+
+PROFILE = Command(profile, "ampere profile zoo:lenet5 --profile lenet5.ampere --time-limit 300")

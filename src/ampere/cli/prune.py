@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ampere.cli.command import Command
 from ampere.cli.options import (
     AsJson,
     Care,
@@ -21,58 +23,96 @@ from ampere.cli.options import (
 )
 from ampere.cli.shell import json_text, say
 
+if TYPE_CHECKING:
+    from ampere.pruning.judge import Judging
+    from ampere.pruning.search import Search
+    from ampere.pruning.verify import Verification
 
-def prune(
-    model: Model,
-    path: ProfilePath,
-    budget: Annotated[
-        str,
-        typer.Option(
-            metavar="BUDGET",
-            help="50% of the model's own energy, 2J/step, or 800J or 5Wh for a whole job.",
-        ),
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder for the model.")
-    ],
-    training: TrainingOptions,
-    weights: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Its weights: safetensors, or a state_dict of torch."),
-    ] = None,
+
+Budget = Annotated[
+    str,
+    typer.Option(
+        metavar="BUDGET",
+        help="50% of the model's own energy, 2J/step, or 800J or 5Wh for a whole job.",
+    ),
+]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder for the model.")
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Its weights: safetensors, or a state_dict of torch."),
+]
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How widths are looked for."""
+
     confidence: Annotated[
         float, typer.Option(metavar="SHARE", help="How surely the budget holds, from 0.5 on.")
-    ] = 0.9,
+    ] = 0.9
     strategy: Annotated[
         str, typer.Option(metavar="NAME", help="random, gradient or evolution.")
-    ] = "random",
+    ] = "random"
     guide: Annotated[
         str, typer.Option(metavar="NAME", help="energy, or flops to compare with.")
-    ] = "energy",
+    ] = "energy"
     importance: Annotated[
         str, typer.Option(metavar="NAME", help="Which channels stay: l2, l1, bn or random.")
-    ] = "l2",
+    ] = "l2"
     least: Annotated[
         float, typer.Option(metavar="SHARE", help="What stays of every width at least.")
-    ] = 0.1,
+    ] = 0.1
     round_to: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="Widths in multiples of N. Default: as it can."),
-    ] = None,
+    ] = None
+
+    def search(self) -> Search:
+        """For `prune`."""
+        from ampere.pruning.search import Search
+
+        return Search(**vars(self))
+
+
+@dataclass(frozen=True)
+class JudgingOptions:
+    """What candidates are judged by."""
+
     data: Annotated[
         str | None,
         typer.Option(
             metavar="DATA",
             help="To score and fine-tune on: digits, celeba:DIR or path/file.py:function.",
         ),
-    ] = None,
+    ] = None
     fine_tune: Annotated[
         int, typer.Option(min=0, metavar="N", help="Steps of fine-tuning, with --data.")
-    ] = 0,
+    ] = 0
     learning_rate: Annotated[
         float | None,
         typer.Option(metavar="RATE", help="Of fine-tuning.", callback=above_zero),
-    ] = None,
+    ] = None
+
+    def judging(self) -> Judging:
+        """For `prune`."""
+        from ampere.pruning.judge import Judging
+
+        return Judging(
+            data=self.data, fine_tune_steps=self.fine_tune, learning_rate=self.learning_rate
+        )
+
+
+def prune(
+    model: Model,
+    path: ProfilePath,
+    budget: Budget,
+    output: Output,
+    training: TrainingOptions,
+    weights: Weights = None,
+    searching: SearchOptions = SearchOptions(),
+    judging: JudgingOptions = JudgingOptions(),
     job: Job = Job(),
     seed: Annotated[
         int, typer.Option(min=0, metavar="N", help="Of everything that is random.")
@@ -100,35 +140,37 @@ def prune(
     profile = Profile.load(path)
     settings = training.over(profile.training)
     with ExitStack() as stack:
-        device = stack.enter_context(closing(machine.open())) if verify else None
-        found = prune_model(
+        pruning = prune_model(
             model,
             training.input,
             training=settings,
             profile=profile,
             budget=budget,
-            weights=weights,
-            confidence=confidence,
-            strategy=strategy,
-            guide=guide,
-            importance=importance,
-            least=least,
-            round_to=round_to,
             steps=job.length(settings.batch_size),
-            data=data,
-            fine_tune_steps=fine_tune,
-            learning_rate=learning_rate,
+            weights=weights,
+            search=searching.search(),
+            judging=judging.judging(),
+            verification=_verification(stack, machine, care, any_device) if verify else None,
             seed=seed,
-            verify=verify,
-            device=device,
-            any_device=any_device,
-            effort=care.effort(),
             watch=lambda doing: say(f"{doing} ..."),
         )
-    found.save(output)
+    pruning.save(output)
     say(f"wrote {output}: model.py builds the model, model.safetensors holds its weights")
     if as_json:
-        for text in found.warnings:
+        for text in pruning.warnings:
             say(f"warning: {text}")
-        return json_text(found.to_json())
-    return repr(found)
+        return json_text(pruning.to_json())
+    return repr(pruning)
+
+
+def _verification(stack: ExitStack, machine: Machine, care: Care, any_device: bool) -> Verification:
+    """On the device that was asked for; the stack closes it."""
+    from ampere.pruning.verify import VERIFYING, Verification
+
+    device = stack.enter_context(closing(machine.open()))
+    return Verification(device, any_device, care.effort() or VERIFYING)
+
+
+PRUNE = Command(
+    prune, "ampere prune zoo:cnn5 --weights cnn5.pt --profile cnn5.ampere --budget 50% -o half"
+)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ampere.cli.command import Command
 from ampere.cli.options import AsJson, Method
 from ampere.cli.shell import json_text
 
@@ -55,11 +56,14 @@ def report(
     from ampere.reports.profile_page import report as report_profile
 
     page = report_profile(Profile.load(path, method), model, input)
-    written = page.save_figures(figures) if figures is not None else []
+    charts = page.save_figures(figures) if figures is not None else []
     if output is not None:
         page.save(output)
     if as_json:
         page_path = None if output is None else str(output)
-        return json_text({"page": page_path, "figures": [str(each) for each in written]})
+        return json_text({"page": page_path, "figures": [str(chart) for chart in charts]})
     lines = [f"wrote {output}: open it in a browser"] if output is not None else []
-    return "\n".join([*lines, *(f"wrote {each}" for each in written)])
+    return "\n".join([*lines, *(f"wrote {chart}" for chart in charts)])
+
+
+REPORT = Command(report, "ampere report cnn5.ampere -o report.html")

@@ -117,12 +117,12 @@ def load_numerics() -> None:
 
 @contextlib.contextmanager
 def _environment(**settings: str) -> Iterator[None]:
-    had = {name: os.environ.get(name) for name in settings}
+    before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:
         yield
     finally:
-        for name, value in had.items():
+        for name, value in before.items():
             if value is None:
                 del os.environ[name]
             else:

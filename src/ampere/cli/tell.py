@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ampere.cli.command import Command
 from ampere.cli.options import AsJson, MixDevices, ProfilePath
 from ampere.cli.profile import profile_row
 from ampere.cli.shell import json_text
@@ -39,3 +40,6 @@ def tell(
     if as_json:
         return json_text({"told": added, **profile_row(learned, path)})
     return f"{learned!r}\n\n{units.plural(added, 'row')} added to {path}"
+
+
+TELL = Command(tell, "ampere tell --profile phone.ampere done.jsonl")

@@ -30,8 +30,8 @@ def assemble(
     Raises:
         DataError: It is anything else, or the arrays do not fit the model or each other.
     """
-    listed = isinstance(returned, (tuple, list)) and len(returned) in PARTS
-    if not listed or not all(
+    is_parts = isinstance(returned, (tuple, list)) and len(returned) in PARTS
+    if not is_parts or not all(
         isinstance(pair, (tuple, list)) and len(pair) == 2 for pair in returned
     ):
         raise DataError(
@@ -45,49 +45,53 @@ def assemble(
     classes = 1 + max(int(part.labels.max()) for part in parts.values())
     if "validation" not in parts:
         train = parts["train"]
-        *kept, held = folds(train.labels, 5, np.random.default_rng(seed))
-        parts["train"], parts["validation"] = train.take(np.concatenate(kept)), train.take(held)
+        *to_train, to_validate = folds(train.labels, 5, np.random.default_rng(seed))
+        parts["train"] = train.take(np.concatenate(to_train))
+        parts["validation"] = train.take(to_validate)
     return Dataset(name, classes=classes, shape=shape, **parts)
 
 
-def _samples(called: str, pair: Any, shape: Shape, dtype: str) -> Samples:
-    inputs, labels = _inputs(called % "inputs", pair[0], shape), _labels(called % "labels", pair[1])
+def _samples(title: str, pair: Any, shape: Shape, dtype: str) -> Samples:
+    """Inputs and labels of one part; `title` names them in messages, with %s for which of both."""
+    inputs, labels = _inputs(title % "inputs", pair[0], shape), _labels(title % "labels", pair[1])
     if dtype != "float32" and inputs.dtype.kind == "f":
-        raise DataError(f"{called % 'inputs'} are {inputs.dtype}: the model takes {dtype}")
+        raise DataError(f"{title % 'inputs'} are {inputs.dtype}: the model takes {dtype}")
     if len(inputs) != len(labels):
-        raise DataError(f"{called % 'labels'} are {len(labels)}, the inputs are {len(inputs)}")
+        raise DataError(f"{title % 'labels'} are {len(labels)}, the inputs are {len(inputs)}")
     # Converted batch by batch: images of bytes stay so.
     return Samples(labels, lambda at: inputs[at].astype(dtype))
 
 
-def _inputs(what: str, given: Any, shape: Shape) -> AnyArray:
-    inputs = _array(what, given)
+def _inputs(title: str, raw: Any, shape: Shape) -> AnyArray:
+    inputs = _array(title, raw)
     if inputs.shape[1:] != shape or not len(inputs):
         wanted = f"(n, {', '.join(map(str, shape))})"
         raise DataError(
-            f"{what} are of shape {inputs.shape}: the model takes {wanted}, n at least 1"
+            f"{title} are of shape {inputs.shape}: the model takes {wanted}, n at least 1"
         )
     if not np.isfinite(inputs).all():
-        raise DataError(f"{what} hold numbers that are not finite: remove or replace them")
+        raise DataError(f"{title} hold numbers that are not finite: remove or replace them")
     return inputs
 
 
-def _labels(what: str, given: Any) -> Ints:
-    labels = _array(what, given)
+def _labels(title: str, raw: Any) -> Ints:
+    labels = _array(title, raw)
     if labels.ndim != 1:
-        raise DataError(f"{what} are of shape {labels.shape}: give one whole number a sample, (n,)")
+        raise DataError(
+            f"{title} are of shape {labels.shape}: give one whole number a sample, (n,)"
+        )
     wrong = ~((np.floor(labels + 0.0) == labels) & (labels >= 0) & (labels < MOST_CLASSES))
     if wrong.any():
-        raise DataError(f"{what} must be whole numbers from 0 on, not {labels[wrong][0]}")
+        raise DataError(f"{title} must be whole numbers from 0 on, not {labels[wrong][0]}")
     return np.array(labels, dtype=np.int64)
 
 
-def _array(what: str, given: Any) -> AnyArray:
+def _array(title: str, raw: Any) -> AnyArray:
     try:
-        array = np.asarray(given)
+        array = np.asarray(raw)
     except Exception as error:  # of any type: the object converts itself
         reason = textwrap.shorten(str(error), 120, placeholder=" ...")
-        raise DataError(f"{what} cannot be made into an array: {reason}") from None
+        raise DataError(f"{title} cannot be made into an array: {reason}") from None
     if array.dtype.kind not in "biuf":
-        raise DataError(f"{what} must be numbers, not {array.dtype}")
+        raise DataError(f"{title} must be numbers, not {array.dtype}")
     return array

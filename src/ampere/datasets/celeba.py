@@ -47,16 +47,16 @@ def open_celeba(text: str, shape: Shape) -> Dataset:
         )
     folder = Path(match["folder"].strip()).expanduser()
     images = _images(folder)
-    listed = _find(folder, ATTRIBUTES)
-    if listed is None:
+    attributes = _find(folder, ATTRIBUTES)
+    if attributes is None:
         raise DataError(f"{folder} has no {ATTRIBUTES}.txt or .csv: download it from CelebA's page")
-    labels = _labels(listed, (match["attribute"] or "Male").strip())
-    there = set(os.listdir(images))
-    missing = [name for name in labels if name not in there]
+    labels = _labels(attributes, (match["attribute"] or "Male").strip())
+    present = set(os.listdir(images))
+    missing = [name for name in labels if name not in present]
     if missing:
         raise DataError(
-            f"{len(missing)} of {len(labels)} images that {listed} names are not in {images}, the"
-            f" first is {missing[0]}: unpack {IMAGES}.zip there again"
+            f"{len(missing)} of {len(labels)} images that {attributes} names are not in {images},"
+            f" the first is {missing[0]}: unpack {IMAGES}.zip there again"
         )
     names = list(labels)
     faces = Samples(
@@ -65,7 +65,14 @@ def open_celeba(text: str, shape: Shape) -> Dataset:
     )
     part = _parts(folder, names)
     train, validation, test = (faces.take(np.flatnonzero(part == i)) for i in range(3))
-    raw = Dataset(f"celeba:{text.strip()}", train, validation, test, 2, shape)
+    raw = Dataset(
+        name=f"celeba:{text.strip()}",
+        train=train,
+        validation=validation,
+        test=test,
+        classes=2,
+        shape=shape,
+    )
     return standardise(raw, math.ceil(len(raw.train) / LOOKED_AT))
 
 
@@ -99,19 +106,19 @@ def _labels(path: Path, attribute: str) -> dict[str, int]:
     count = int(header[0]) if len(header) == 1 and header[0].isdecimal() else None
     if count is not None:
         header = next(lines, [])
-    known = [name for name in header if name != "image_id"]
-    if attribute not in known:
-        some = f"it has {', '.join(known[:8])}" + (" ..." if len(known) > 8 else "")
+    attributes = [name for name in header if name != "image_id"]
+    if attribute not in attributes:
+        listed = f"it has {', '.join(attributes[:8])}" + (" ..." if len(attributes) > 8 else "")
         raise DataError(
-            f"{path} has no attribute {attribute!r}; {some if known else 'it is empty'}"
+            f"{path} has no attribute {attribute!r}; {listed if attributes else 'it is empty'}"
         )
-    column = 1 + known.index(attribute)
+    column = 1 + attributes.index(attribute)
     labels: dict[str, int] = {}
     for cells in lines:
-        if len(cells) != 1 + len(known) or cells[column] not in ("1", "-1", "0"):
+        if len(cells) != 1 + len(attributes) or cells[column] not in ("1", "-1", "0"):
             raise DataError(
-                f"{path}: the line of {cells[0]} must be a name and {len(known)} times 1 or -1:"
-                " download it again"
+                f"{path}: the line of {cells[0]} must be a name and {len(attributes)} times 1 or"
+                " -1: download it again"
             )
         labels[cells[0]] = int(cells[column] == "1")
     if count not in (None, len(labels)):
@@ -129,11 +136,11 @@ def _parts(folder: Path, names: Sequence[str]) -> Ints:
                 f"{unknown} has no number to tell its part: put {PARTS}.txt in {folder}"
             )
         return np.searchsorted(LAST_OF, [int(Path(name).stem) for name in names])
-    given = {cells[0]: cells[-1] for cells in _lines(path)}
-    unknown = next((name for name in names if given.get(name) not in ("0", "1", "2")), None)
+    part_of = {cells[0]: cells[-1] for cells in _lines(path)}
+    unknown = next((name for name in names if part_of.get(name) not in ("0", "1", "2")), None)
     if unknown is not None:
         raise DataError(f"{path} must say 0, 1 or 2 for {unknown}: download it again")
-    return np.array([int(given[name]) for name in names], dtype=np.int64)
+    return np.array([int(part_of[name]) for name in names], dtype=np.int64)
 
 
 def _decode(path: Path, shape: Shape) -> AnyArray:

@@ -39,14 +39,20 @@ def open_digits(shape: Shape, seed: int = 0) -> Dataset:
         return grey if len(shape) == 2 else np.repeat(grey[:, None], shape[0], axis=1)
 
     digits = Samples(labels, load)
-    *most, validation, test = folds(labels, 5, np.random.default_rng(seed))
-    train = np.concatenate(most)
-    parts = (digits.take(train), digits.take(validation), digits.take(test))
-    return standardise(Dataset("digits", *parts, 10, shape))
+    *to_train, to_validate, to_test = folds(labels, 5, np.random.default_rng(seed))
+    raw = Dataset(
+        name="digits",
+        train=digits.take(np.concatenate(to_train)),
+        validation=digits.take(to_validate),
+        test=digits.take(to_test),
+        classes=10,
+        shape=shape,
+    )
+    return standardise(raw)
 
 
 def _stretch(size: int) -> AnyArray:
     """Weights (size, 8) of linear interpolation between the centres of 8 pixels."""
     places = np.clip((np.arange(size) + 0.5) * SIDE / size - 0.5, 0, SIDE - 1)
-    apart = np.abs(places[:, None] - np.arange(SIDE))
-    return np.asarray(np.maximum(1 - apart, 0), dtype=np.float32)
+    distances = np.abs(places[:, None] - np.arange(SIDE))
+    return np.asarray(np.maximum(1 - distances, 0), dtype=np.float32)

@@ -38,12 +38,12 @@ class Samples:
         So every step costs the same, and none trains on a single sample by accident.
         """
         self._check(size)
-        waiting = np.empty(0, dtype=np.int64)
+        remaining = np.empty(0, dtype=np.int64)
         while True:
-            while len(waiting) < size:
-                waiting = np.concatenate([waiting, rng.permutation(len(self))])
-            yield self.batch(waiting[:size])
-            waiting = waiting[size:]
+            while len(remaining) < size:
+                remaining = np.concatenate([remaining, rng.permutation(len(self))])
+            yield self.batch(remaining[:size])
+            remaining = remaining[size:]
 
     def in_order(self, size: int) -> Iterator[Batch]:
         """Once through; the last batch may be smaller."""

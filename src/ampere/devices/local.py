@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from ampere.core.workloads import Settings
+from ampere.devices import worker
 from ampere.devices.worker_device import WorkerDevice
 from ampere.meters.base import AUTO
 from ampere.meters.registry import choose_meter
@@ -28,4 +29,4 @@ class LocalDevice(WorkerDevice):
         super().__init__(settings, choose_meter(meter, accelerator), meter_settings, patience_s)
 
     def _command(self) -> Sequence[str]:
-        return [sys.executable, "-u", "-m", "ampere.devices.worker"]
+        return [sys.executable, "-u", "-m", worker.__name__]

@@ -32,7 +32,7 @@ MODULES = (
     "pytorch/runtime/loader.py",
     "pytorch/runtime/losses.py",
     "pytorch/runtime/trainer.py",
-    "zoo/__init__.py",
+    "zoo/families.py",
 )
 BARE = (
     "__init__.py",
@@ -40,6 +40,7 @@ BARE = (
     "devices/__init__.py",
     "pytorch/__init__.py",
     "pytorch/runtime/__init__.py",
+    "zoo/__init__.py",
 )
 MAIN = "from ampere.devices.worker import main\n\nmain()\n"
 

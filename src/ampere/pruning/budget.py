@@ -47,8 +47,13 @@ class Budget:
             raise DataError(f"a budget of {self} is nothing to search for: {FORMS}")
 
     def __str__(self) -> str:
-        gap = "" if self.unit == SHARE else " "
+        gap = "" if self.is_share else " "
         return f"{str(self.amount).removesuffix('.0')}{gap}{self.unit}"
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share of what the full model takes."""
+        return self.unit == SHARE
 
     def per_step(self, full_j: float, steps: int | None = None) -> float:
         """Joules that a step may take, where one of the full model takes `full_j`.
@@ -57,7 +62,7 @@ class Budget:
             full_j: Joules of a step of the full model.
             steps: Steps of the whole job; only a budget for a job needs them.
         """
-        if self.unit == SHARE:
+        if self.is_share:
             return self._scaled * full_j
         if self.unit.endswith(STEP):
             return self._scaled
@@ -73,7 +78,7 @@ class Budget:
     @property
     def _scaled(self) -> float:
         """As joules, or as a share of 1."""
-        if self.unit == SHARE:
+        if self.is_share:
             return self.amount / 100
         return self.amount * JOULES[self.unit.removesuffix(STEP)]
 

@@ -12,6 +12,12 @@ from ampere.errors import DataError
 from ampere.profiles.family_tables import FamilyTables
 
 
+def check_confidence(confidence: float) -> None:
+    """Raise unless it is a probability with which a budget can be asked to hold."""
+    if not 0.5 <= confidence < 1:
+        raise DataError(f"confidence is {confidence}: use 0.5 or more, and less than 1")
+
+
 class Guide(Protocol):
     """What candidates cost."""
 
@@ -33,8 +39,7 @@ class EnergyGuide:
     confidence: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0.5 <= self.confidence < 1:
-            raise DataError(f"confidence is {self.confidence}: use 0.5 or more, and less than 1")
+        check_confidence(self.confidence)
 
     def cost(self, widths: Ints) -> Array:
         """Expected joules."""

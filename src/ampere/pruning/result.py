@@ -20,7 +20,8 @@ from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.meters.base import UNKNOWN_ORIGIN
 from ampere.profiles.estimate import Estimate
-from ampere.pruning.budget import JOULES, SHARE, Budget
+from ampere.pruning.budget import JOULES, Budget
+from ampere.pruning.search import Search
 from ampere.records.measurement import Measurement
 
 if TYPE_CHECKING:
@@ -36,23 +37,20 @@ class Pruning:
     name: str
     budget: Budget
     limit_j: float  # of a step
-    confidence: float
-    strategy: str
-    guide: str
-    importance: str
+    search: Search
     before: Estimate
     after: Estimate
-    was: tuple[Layer, ...] = field(repr=False)
+    layers_before: tuple[Layer, ...] = field(repr=False)
     slim: Slim = field(repr=False, compare=False)
     widths: Mapping[str, int]
-    full: Mapping[str, int]
-    kept: float  # the mean share of importance
+    full_widths: Mapping[str, int]
+    importance_kept: float  # the mean share
     ratios: Mapping[str, float] = field(repr=False)  # what each module loses, by its name
     steps: int | None = None  # of the whole job
-    tuned: int = 0  # of these for fine-tuning, all finalists together
+    fine_tune_steps: int = 0  # of these, all finalists together
     accuracy: tuple[float, float] | None = None  # before and after, on the data's test part
-    metered: tuple[Measurement, Measurement] | None = None
-    source: str | None = None
+    metered: tuple[Measurement, Measurement] | None = None  # before and after
+    source: str | None = None  # the text that names the original; none if it was an object
     warnings: tuple[str, ...] = ()
 
     @property
@@ -63,12 +61,12 @@ class Pruning:
     @property
     def unchanged(self) -> bool:
         """Whether the whole model fits, so that nothing was cut."""
-        return self.widths == self.full
+        return self.widths == self.full_widths
 
     @property
     def bound_j(self) -> float:
         """Joules that a step stays under with the asked confidence."""
-        reach = NormalDist().inv_cdf(self.confidence) * self.after.energy_j_std
+        reach = NormalDist().inv_cdf(self.search.confidence) * self.after.energy_j_std
         return self.after.energy_j + reach
 
     @property
@@ -107,7 +105,7 @@ class Pruning:
             "model": self.name,
             "budget": str(self.budget),
             "budget_j_per_step": self.limit_j,
-            "confidence": self.confidence,
+            "confidence": self.search.confidence,
             **{
                 side: {
                     "estimate_j": estimate.energy_j,
@@ -121,11 +119,11 @@ class Pruning:
             "provenance": None if provenance is None else provenance.value,
             "metered_provenance": self.metered and self.metered[1].provenance.value,
             "widths": dict(self.widths),
-            "full_widths": dict(self.full),
-            "strategy": self.strategy,
-            "guide": self.guide,
-            "importance": self.importance,
-            "importance_kept": self.kept,
+            "full_widths": dict(self.full_widths),
+            "strategy": self.search.strategy,
+            "guide": self.search.guide,
+            "importance": self.search.importance,
+            "importance_kept": self.importance_kept,
             "steps": self.steps,
             "warnings": list(self.warnings),
         }
@@ -140,13 +138,13 @@ class Pruning:
         before, after = map(units.joules, (self.before.energy_j, self.after.energy_j))
         if self.unchanged:
             return f"{self.name} fits {self.budget} as it is: {before} a training step, estimated"
-        by = " by FLOPs" if self.guide == "flops" else ""
+        by = " by FLOPs" if self.search.guide == "flops" else ""
         cut = f"{self.name}, cut to {self.budget}{by}"
         return f"{cut}: {after} a training step, not {before}, estimated"
 
     def _page(self) -> Page:
         """A row for each layer; those that were and are the same stand together."""
-        pairs = list(zip(self.was, self.slim.layers, strict=True))
+        pairs = list(zip(self.layers_before, self.slim.layers, strict=True))
         groups = grouped(range(len(pairs)), lambda i: tuple(layer.identity for layer in pairs[i]))
         sides = (self.before, self.after)
         joules = [
@@ -169,28 +167,38 @@ class Pruning:
         ]
         headers = ("layer", "operation", "widths", f"before ({unit})", f"after ({unit})", "share")
         total = ("with the step itself", "", "", *numbers[-1])
-        return Page(self._title(), headers, rows, "<<<>>>", total, self._facts())
+        return Page(
+            title=self._title(),
+            headers=headers,
+            rows=rows,
+            align="<<<>>>",
+            total=total,
+            facts=self._facts(),
+        )
 
     def _facts(self) -> list[tuple[str, str]]:
         low, high = map(units.joules, self.after.energy_j_interval)
         budget = f"{self.budget}: {units.joules(self.limit_j)} a step"
         if self.steps and self.budget.unit in JOULES:
             budget += f" over {units.plural(self.steps, 'step')}"
-            budget += f", {units.number(self.tuned)} of them fine-tuning" if self.tuned else ""
+            if self.fine_tune_steps:
+                budget += f", {units.number(self.fine_tune_steps)} of them fine-tuning"
         provenance = self.before.provenance
         facts = [
             ("budget", budget),
             ("estimate", f"{units.joules(self.after.energy_j)} (90 % interval {low} to {high})"),
         ]
-        if self.guide == "energy" and self.bound_j <= self.limit_j:
-            sure = f"with {100 * self.confidence:g} % confidence"
+        if self.search.guide == "energy" and self.bound_j <= self.limit_j:
+            sure = f"with {100 * self.search.confidence:g} % confidence"
             facts.append(("surely", f"under {units.joules(self.bound_j)} {sure}"))
         if self.metered is not None:
             facts.append(("metered", self._verdict(*self.metered)))
         if not self.unchanged:
-            kept = f"{units.percent(self.kept)} of the importance ({self.importance})"
-            search = f"strategy {self.strategy}, guided by {self.guide}"
-            facts += [("search", search), ("kept", kept)]
+            by, share = self.search, units.percent(self.importance_kept)
+            facts += [
+                ("search", f"strategy {by.strategy}, guided by {by.guide}"),
+                ("kept", f"{share} of the importance ({by.importance})"),
+            ]
         if self.accuracy is not None:
             was, now = map(units.percent, self.accuracy)
             facts.append(("accuracy", f"{now} on test samples, {was} before it was cut"))
@@ -203,7 +211,7 @@ class Pruning:
     def _verdict(self, before: Measurement, after: Measurement) -> str:
         """A share is one of what was metered; joules are joules."""
         scale = before.energy_j_per_step / self.before.energy_j
-        limit_j = scale * self.limit_j if self.budget.unit == SHARE else self.limit_j
+        limit_j = scale * self.limit_j if self.budget.is_share else self.limit_j
         inside = "inside" if after.energy_j_per_step <= limit_j else "OVER"
         was, now = (units.joules(row.energy_j_per_step) for row in (before, after))
         text = f"{now}, {units.percent(self.metered_ratio)} of {was}: {inside} the budget"
@@ -224,7 +232,7 @@ def refuse_to_overwrite(folder: Path) -> None:
     """Raise unless the folder is new, or empty, and can be made."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(f"{folder} is there already: choose another folder, or remove it first")
-    home = next(each for each in folder.absolute().parents if each.exists())
+    home = next(parent for parent in folder.absolute().parents if parent.exists())
     if not home.is_dir() or not os.access(home, os.W_OK):
         raise DataError(f"cannot write {folder}: {home} is no folder that you may write to")
 

@@ -1,4 +1,4 @@
-"""Verifying: narrower models under the meter, before anything is trained.
+"""Verification: narrower models under the meter, before anything is trained.
 
 A search finds where a profile is too cheerful. So candidates that take more than the budget allows
 are dropped; where none is left, they are looked for again, with as much less allowed as the meter
@@ -13,16 +13,40 @@ from dataclasses import dataclass
 
 from ampere.acquisition.measure import Effort, Reference, measure
 from ampere.core.choices import resize
+from ampere.core.fingerprint import refuse_to_mix
 from ampere.core.layers import Layer
 from ampere.core.workloads import Workload
 from ampere.devices.base import Device
 from ampere.errors import DataError
+from ampere.profiles.profile import Profile
+from ampere.pruning.search import Candidates
 from ampere.records.measurement import Measurement, succeeded
 
 ROUNDS = 3
 MARGIN = 0.99  # of what is left, so that noise alone does not decide the next round
+VERIFYING = Effort(min_rounds=20, max_rounds=40, target=0.01)
 
-Candidates = Sequence[Mapping[str, int]]
+
+@dataclass(frozen=True)
+class Verification:
+    """Meter candidates beside the whole model; those over the budget are dropped.
+
+    Where none is left, they are looked for again with less allowed.
+
+    Args:
+        device: Where to meter; this machine unless given.
+        any_device: Meter on another device than the profile's all the same.
+        effort: How carefully to meter.
+    """
+
+    device: Device | None = None
+    any_device: bool = False
+    effort: Effort = VERIFYING
+
+    def refuse_others(self, device: Device, profile: Profile) -> None:
+        """Raise unless a device is the profile's own, or any will do."""
+        if not self.any_device:
+            refuse_to_mix(device.fingerprint, profile.header.fingerprint)
 
 
 @dataclass(frozen=True)
@@ -36,7 +60,7 @@ class Verified:
 
     def rows_of(self, widths: Mapping[str, int]) -> tuple[Measurement, Measurement]:
         """What the whole model and this candidate took, side by side."""
-        return self.whole, next(row for known, row in self.rows if known == widths)
+        return self.whole, next(row for metered, row in self.rows if metered == widths)
 
 
 @dataclass(frozen=True)
@@ -65,8 +89,8 @@ class Verifier:
         for turn in range(1, ROUNDS + 1):
             whole, *rows = self._measure(candidates)
             most_j = self.allowed * (whole.energy_j_per_step if self.is_share else 1.0)
-            pairs = list(zip(candidates, rows, strict=True))
-            inside = [each for each, row in pairs if row.energy_j_per_step <= most_j]
+            metered = list(zip(candidates, rows, strict=True))
+            inside = [widths for widths, row in metered if row.energy_j_per_step <= most_j]
             if inside or search is None or turn == ROUNDS:
                 break
             limit_j *= MARGIN * statistics.median(most_j / row.energy_j_per_step for row in rows)
@@ -75,7 +99,7 @@ class Verifier:
             except DataError:  # even the smallest takes more: what there is stays, and is told so
                 break
             dropped += len(rows)
-        return Verified(inside or candidates[:1], whole, pairs, dropped)
+        return Verified(inside or candidates[:1], whole, metered, dropped)
 
     def _measure(self, candidates: Candidates) -> list[Measurement]:
         from ampere.pytorch.graph.counter import with_features
@@ -83,7 +107,7 @@ class Verifier:
         count = len(candidates)
         self.watch("metering both models" if count == 1 else f"metering {count} candidates")
         networks = [tuple(self.layers)] + [
-            tuple(map(with_features, resize(self.layers, each))) for each in candidates
+            tuple(map(with_features, resize(self.layers, widths))) for widths in candidates
         ]
         work = [(Workload(layers), layers) for layers in networks]
         return succeeded(measure(self.device, work, self.nominal, self.effort), "the model")

@@ -17,13 +17,16 @@ from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec
 from ampere.errors import DataError, NotCovered
-from ampere.pruning.prune import GUIDES, VERIFYING, prune
+from ampere.pruning.prune import prune
+from ampere.pruning.search import GUIDES, Search
+from ampere.pruning.verify import VERIFYING
 from ampere.records.measurement import succeeded
 from ampere_paper import drawing
 from ampere_paper.case_study import study
 from ampere_paper.experiments.experiment import Experiment, cell, holds, span
 from ampere_paper.figures import INK, LABELS, LOOKS, study_figure
 from ampere_paper.laboratory import Laboratory, network
+from ampere_paper.race import Schedule
 from ampere_paper.study import Study
 from ampere_paper.surveys import Survey, survey
 
@@ -64,9 +67,12 @@ def _cut(lab: Laboratory, found: Survey, seed: int) -> dict[str, Json]:
         try:
             with seeded(seed):
                 cut[guide] = prune(
-                    MODEL, profile=profile, budget=BUDGET, guide=guide, seed=seed,
-                    round_to=lab.sizes(found.bench).round_to,
-                )  # fmt: skip
+                    MODEL,
+                    profile=profile,
+                    budget=BUDGET,
+                    search=Search(guide=guide, round_to=lab.sizes(found.bench).round_to),
+                    seed=seed,
+                )
         except DataError as error:
             refused[guide] = str(error)
     networks = [
@@ -101,9 +107,11 @@ def _train(lab: Laboratory, found: Sequence[Survey]) -> dict[str, Json]:
                 "digits",
                 profile=each.profile,
                 budget=BUDGET,
-                iterations=iterations,
-                every=max(5, iterations // TURNS),
-                learning_rate=LEARNING_RATE,
+                schedule=Schedule(
+                    iterations=iterations,
+                    every=max(5, iterations // TURNS),
+                    learning_rate=LEARNING_RATE,
+                ),
                 watch=lab.watch,
             )
         except DataError as error:  # a short profile cannot be sure of any cut

@@ -101,12 +101,12 @@ def code(slim: Slim, source: str | None, title: str) -> str:
     """The Python file that builds a narrower model."""
     title = title.replace("\\", "/").replace('"""', "'''")
     if slim.rebuilt:
-        ours = "from ampere.pytorch.pruning.files import build_layers\n"
+        ours = "from ampere import rebuild_model\n"
         what = "The model built from its layers, since sizes stand in its own code; needs ampere."
         parts = [
             _HEAD.format(title=title, given="", imports="", ours=ours),
             _BUILD.format(model="", what=what),
-            f'    model = build_layers(HERE / "{WIDTHS}")\n',
+            f'    model = rebuild_model(HERE / "{WIDTHS}")\n',
             _LOAD.format(weights=WEIGHTS, how=""),
         ]
         return "".join(parts)
@@ -136,11 +136,12 @@ def _original(source: str) -> tuple[str, str, str]:
     """What builds the original: imports of Python's own and of ampere, and a function."""
     spec = parse_spec(source)
     head = "\n\ndef original() -> nn.Module:\n"
-    given = ", ".join(f"{key}={value!r}" for key, value in spec.arguments.items())
-    end = f"    return made if isinstance(made, nn.Module) else made({given})\n"
+    arguments = ", ".join(f"{key}={value!r}" for key, value in spec.arguments.items())
+    end = f"    return made if isinstance(made, nn.Module) else made({arguments})\n"
     if spec.source == "zoo":
-        ours = "from ampere.zoo import family\n"
-        return "", ours, f"{head}    return family({_quoted(spec.name)}).build({given})\n"
+        text = f"zoo:{spec.name}({arguments})" if arguments else f"zoo:{spec.name}"
+        ours = "from ampere import build_model\n"
+        return "", ours, f"{head}    return build_model({_quoted(text)})\n"
     if spec.path is None:
         return "", "", f"{head}    from {spec.source} import {spec.name} as made\n\n{end}"
     homes = dict.fromkeys(str(home) for home in homes_of(spec.source))
@@ -186,7 +187,10 @@ def _owner(model: nn.Module, name: str) -> nn.Module:
     return model.get_submodule(name.rpartition(".")[0])
 
 
-def build_layers(path: str | Path) -> nn.Module:
-    """The network whose layers stand in a file of widths."""
+def rebuild_model(path: str | Path) -> nn.Module:
+    """The network, with new weights, whose layers stand in the `widths.json` of a pruned model.
+
+    Python files that `ampere prune` wrote import this one from `ampere`: it stays as it is.
+    """
     rows = json.loads(Path(path).read_text(encoding="utf-8"))
     return build([Layer.from_json(row, with_structure=True) for row in rows["layers"]])

@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ampere.core.workloads import Settings
-from ampere.datasets import Dataset, Samples, assemble, is_known, open_data
-from ampere.datasets.samples import Batch
+from ampere.datasets.arrays import assemble
+from ampere.datasets.registry import is_known, open_data
+from ampere.datasets.samples import Batch, Dataset, Samples
 from ampere.errors import AmpereError, DataError, ModelError
 from ampere.pytorch.runtime.loader import check_arguments, load_function, names_loss, raised
 from ampere.pytorch.runtime.losses import returned_tensors

@@ -20,9 +20,9 @@ from typing import Any
 
 from torch import nn
 
-from ampere import zoo
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.errors import AmpereError, ModelError
+from ampere.zoo.families import find_family
 
 _PATTERN = re.compile(r"(?P<source>.+?):(?P<name>[^\W\d]\w*)(?P<arguments>\(.*\))?", re.DOTALL)
 _FORMS = "write zoo:lenet5, path/file.py:factory or package.module:factory(width=32)"
@@ -50,6 +50,18 @@ def parse_spec(spec: str) -> ModelName:
     return ModelName(match["source"], match["name"], _arguments(match["arguments"] or "()", spec))
 
 
+def build_model(spec: str) -> nn.Module:
+    """Build the model that a text names, such as `zoo:cnn5(channels=[16, 32, 64, 64])`.
+
+    Python files that `ampere prune` wrote import this one from `ampere`: it stays as it is.
+
+    Raises:
+        ModelError: The text is malformed, or what it names cannot be found or built.
+    """
+    with _factory_of(parse_spec(spec)) as factory:
+        return factory.build()
+
+
 def load_model(spec: str, input: Inputs | None = None) -> tuple[nn.Module, Inputs]:
     """Build the model that a text names, and say what it is fed.
 
@@ -62,19 +74,55 @@ def load_model(spec: str, input: Inputs | None = None) -> tuple[nn.Module, Input
     Raises:
         ModelError: The text is malformed, or what it names cannot be found or built.
     """
-    parsed = parse_spec(spec)
-    source, name, arguments = parsed.source, parsed.name, parsed.arguments
-    if source == "zoo":
-        family = zoo.family(name)
-        return _build(family.build, arguments, f"zoo:{name}", ()), input or family.input
-    with _imported(source) as (module, homes):
-        factory = _named(module, name, source, "model")
-        input = input or _own_input(factory)
+    with _factory_of(parse_spec(spec)) as factory:
+        input = input or factory.input
         if input is None:
             raise ModelError(
-                f"{source}:{name} does not say its input: pass --input, e.g. --input 3x32x32"
+                f"{factory.label} does not say its input: pass --input, e.g. --input 3x32x32"
             )
-        return _build(factory, arguments, f"{source}:{name}", homes), input
+        return factory.build(), input
+
+
+@dataclass(frozen=True)
+class _Factory:
+    """What makes a model, or already is one, with the arguments of the text that names it."""
+
+    label: str
+    make: Any
+    arguments: dict[str, Any]
+    input: Inputs | None
+    homes: tuple[Path, ...]
+
+    def build(self) -> nn.Module:
+        if isinstance(self.make, nn.Module):
+            if self.arguments:
+                raise ModelError(f"{self.label} is a model already: leave its arguments out")
+            return self.make
+        check_arguments(self.make, self.label, **self.arguments)
+        try:
+            model = self.make(**self.arguments)
+        except AmpereError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise raised(self.label, error, self.homes) from error
+        if not isinstance(model, nn.Module):
+            raise ModelError(
+                f"{self.label} returned {in_words(model)}; it must return an nn.Module"
+            )
+        return model
+
+
+@contextmanager
+def _factory_of(named: ModelName) -> Iterator[_Factory]:
+    """The factory that a text names; while it is open, it can import what lies beside it."""
+    label = f"{named.source}:{named.name}"
+    if named.source == "zoo":
+        family = find_family(named.name)
+        yield _Factory(label, family.build, named.arguments, family.input, ())
+        return
+    with _imported(named.source) as (module, homes):
+        make = _named(module, named.name, named.source, "model")
+        yield _Factory(label, make, named.arguments, _own_input(make), homes)
 
 
 def load_loss(spec: str) -> Callable[[Any], Any]:
@@ -224,26 +272,6 @@ def _named(module: ModuleType, name: str, source: str, makes: str) -> Any:
     if thing is None:
         raise ModelError(f"{source} has no {name!r}; {others}")
     raise ModelError(f"{source}:{name} is {in_words(thing)}, which makes no {makes}; {others}")
-
-
-def _build(
-    factory: Any, arguments: dict[str, Any], label: str, homes: tuple[Path, ...]
-) -> nn.Module:
-    """Call a factory, or take the model that it already is."""
-    if isinstance(factory, nn.Module):
-        if arguments:
-            raise ModelError(f"{label} is a model already: leave its arguments out")
-        return factory
-    check_arguments(factory, label, **arguments)
-    try:
-        model = factory(**arguments)
-    except AmpereError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise raised(label, error, homes) from error
-    if not isinstance(model, nn.Module):
-        raise ModelError(f"{label} returned {in_words(model)}; it must return an nn.Module")
-    return model
 
 
 def check_arguments(

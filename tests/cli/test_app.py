@@ -1,0 +1,52 @@
+"""The application: light, with help and an example for every command, and nothing unknown."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import ampere
+from cli.runner import ampere_process, check_bad_line, run
+
+COMMANDS = (
+    *("meters", "layers", "profile", "estimate", "measure", "evaluate", "check", "ask", "tell"),
+    *("align", "pulse", "calibrate", "prune", "report", "reproduce"),
+)
+
+
+HEAVY = ("torch", "numpy", "scipy", "sklearn", "rich")
+
+
+def test_help_and_version_are_light() -> None:
+    script = f"""
+import sys
+from typer.testing import CliRunner
+from ampere.cli.app import app
+for line in [["--help"], ["--version"], *([name, "--help"] for name in {COMMANDS!r})]:
+    result = CliRunner().invoke(app, line)
+    assert result.exit_code == 0, result.output
+    print(result.stdout)
+print([name for name in {HEAVY!r} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert f"ampere {ampere.__version__}" in done.stdout
+    for name in COMMANDS:
+        assert f"\n  {name}  " in done.stdout
+        assert f"    ampere {name}" in done.stdout, f"{name} --help has no example"
+
+
+def test_python_m_ampere_is_the_command_line() -> None:
+    done = ampere_process("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"ampere {ampere.__version__}\n", "")
+
+
+def test_every_command_has_json() -> None:
+    for name in COMMANDS:
+        if name != "ask":  # it says nothing else
+            assert "--json" in run(name, "--help").stdout
+
+
+def test_an_unknown_command_is_said() -> None:
+    check_bad_line("magic", 2, "magic")
