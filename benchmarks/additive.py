@@ -150,9 +150,9 @@ def analyse(family: str) -> dict[str, Any]:
         for a, b in zip(rows["first"], rows["second"], strict=True)
         if not a.failed and not b.failed
     ]
-    truth = [(a.energy_j_per_step + b.energy_j_per_step) / 2 for a, b in pairs]
+    truth = [(a.energy_j + b.energy_j) / 2 for a, b in pairs]
     layers = [a.layers for a, _ in pairs]
-    repeat = 100 * fmean(abs(a.energy_j_per_step / b.energy_j_per_step - 1) for a, b in pairs)
+    repeat = 100 * fmean(abs(a.energy_j / b.energy_j - 1) for a, b in pairs)
     used = len(rows["paper"])
     result: dict[str, Any] = {
         "family": family,

@@ -27,7 +27,9 @@ from dataclasses import dataclass, field
 from machine import RESULTS, machine_line, write_section
 
 import ampere
-from ampere.acquisition.measure import Effort, Reference, measure, take_reference
+from ampere.acquisition.effort import Effort
+from ampere.acquisition.measure import measure
+from ampere.acquisition.reference import Reference, take_reference
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Burst, Device, Loaded
 from ampere.pytorch.reader import read
@@ -104,7 +106,7 @@ def interleaved(
 ) -> list[float]:
     """As ampere measures."""
     work = list(zip(workloads, layers, strict=True))
-    return [row.energy_j_per_step for row in measure(device, work, nominal, EFFORT)]  # type: ignore[arg-type]
+    return [row.energy_j for row in measure(device, work, nominal, EFFORT)]  # type: ignore[arg-type]
 
 
 def repeat_error(results: Sequence[Sequence[float]]) -> float:

@@ -7,7 +7,7 @@ import sys
 from datetime import datetime, timezone
 from pathlib import Path
 
-from ampere.acquisition.measure import Event
+from ampere.acquisition.progress import Event
 from ampere.core.fingerprint import local_fingerprint
 
 DOCS = Path(__file__).parent.parent / "docs" / "results.md"

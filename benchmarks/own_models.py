@@ -199,7 +199,7 @@ def run_tuned(family: Family, tune: str, way: Way, device: Device) -> Row:
         metered = measure(device, [(m.workload, m.layers) for m in members], nominal)
         reasons = [f"the profile does not cover {layer.name}" for answer in said
                    for layer in answer.uncovered]  # fmt: skip
-        reasons += [row.failed for row in metered if row.failed is not None]
+        reasons += [row.failed.text for row in metered if row.failed is not None]
         if reasons:
             failed.append(f"{members[1].name}: {'; '.join(reasons)}")
             continue
@@ -207,7 +207,7 @@ def run_tuned(family: Family, tune: str, way: Way, device: Device) -> Row:
             {
                 "model": members[1].name,
                 "estimated_j": [answer.energy_j for answer in said],
-                "metered_j": [row.energy_j_per_step for row in metered],
+                "metered_j": [row.energy_j for row in metered],
             }
         )
     sys.stderr.write("\n")

@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from machine import RESULTS, machine_line, write_section
 
 import ampere
-from ampere.acquisition.measure import measure, take_reference
+from ampere.acquisition.measure import measure
+from ampere.acquisition.reference import take_reference
 from ampere.core.workloads import Workload
 from ampere.pytorch.reader import read
 
@@ -59,7 +60,7 @@ def main() -> None:
             with kind(ampere.Settings(threads=1)) as device:
                 nominal = take_reference(device)
                 measured = measure(device, [(Workload(each), each) for each in layers], nominal)
-                found[way].append([row.energy_j_per_step / nominal.energy_j for row in measured])
+                found[way].append([row.energy_j / nominal.energy_j for row in measured])
                 identity = device.fingerprint.identity
         sys.stderr.write(f"\r{repeat + 1}/{options.repeats} ")
     settings = {key: identity[key] for key in ("threads", "framework")}

@@ -124,7 +124,7 @@ def run(subject: Subject, seed: int, device: Device) -> tuple[Seed, list[Row]]:
         reference_of(profile.header, device),
         VERIFYING,
     )
-    joules = [row.energy_j_per_step for row in rows]
+    joules = [row.energy_j for row in rows]
     full_j = (joules[0] + joules[1]) / 2
     (spec,) = inputs
     data = load_data("digits", spec.shape, seed=seed)

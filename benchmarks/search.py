@@ -79,7 +79,7 @@ def main() -> None:
     for n in SIZES:
         spent = median_s(lambda n=n: fit_additive(rows[:n]), 3 if n <= 200 else 1)  # type: ignore[misc]
         fit = fit_additive(rows[:n])
-        extra = replace(rows[0], energy_j_per_step=rows[0].energy_j_per_step * 1.01)
+        extra = replace(rows[0], energy_j_per_step=rows[0].energy_j * 1.01)
         telling = median_s(lambda fit=fit, extra=extra: fit.tell(extra), 3)  # type: ignore[misc]
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         fits.append((n, len(fit.layers), spent, telling, memory))

@@ -88,10 +88,10 @@ def main() -> None:
                     for name, layers in zip(names, both, strict=True)
                 ]
                 small, large = measure(device, work, nominal)
-                metered = large.energy_j_per_step - small.energy_j_per_step
+                metered = large.energy_j - small.energy_j
                 more = added(*both)
                 said, std = say(fit, more, both[1])
-                unsure = noise * math.hypot(small.energy_j_per_step, large.energy_j_per_step)
+                unsure = noise * math.hypot(small.energy_j, large.energy_j)
                 reach = 1.645 * math.hypot(std, unsure)
                 rows.append(
                     (names[1], len(more), metered, said, reach, abs(said - metered) <= reach)

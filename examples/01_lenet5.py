@@ -54,7 +54,7 @@ def main() -> None:
         answer = profile.estimate(member.layers)
         by_flops = estimate(member.layers, proxy).energy_j
         low, high = answer.energy_j_interval
-        real = row.energy_j_per_step
+        real = row.energy_j
         rows.append(
             [
                 member.name,

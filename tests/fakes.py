@@ -17,7 +17,7 @@ from ampere.core.variants import Isolation, Plan
 from ampere.core.widths import Widths
 from ampere.core.workloads import Workload
 from ampere.devices.base import Burst, Loaded
-from ampere.errors import MeasurementFailed
+from ampere.errors import Crashed, OutOfMemory
 from ampere.estimators.base import Cost
 from ampere.meters.base import Provenance, Resolution
 from ampere.records.measurement import Measurement
@@ -86,7 +86,7 @@ class FakeDevice:
         """Remember a workload."""
         self.seen.append(workload)
         if workload in self._fails_to_load:
-            raise MeasurementFailed("out of memory")
+            raise OutOfMemory("out of memory")
         handle = len(self.seen)
         self.loaded[handle] = workload
         self.bursts[handle] = 0
@@ -98,7 +98,7 @@ class FakeDevice:
         workload = self.loaded[handle]
         self.bursts[handle] += 1
         if workload in self._fails_to_run and self.bursts[handle] > 3:
-            raise MeasurementFailed("it crashed with SIGSEGV")
+            raise Crashed("it crashed with SIGSEGV")
         once = self._once(workload)
         factor = steps * self._drift(self.clock_s)
         if self._noise:

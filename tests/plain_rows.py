@@ -1,10 +1,10 @@
 """Layers and rows to fit baselines to."""
 
-import math
 from collections.abc import Mapping
 
 from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.widths import Widths
+from ampere.records.failure import Failure
 from ampere.records.measurement import Measurement
 
 
@@ -24,11 +24,15 @@ def network(hidden: float | None, last: float | None, count: int = 1) -> tuple[L
     return layer("conv", Role.HIDDEN, hidden, count), layer("head", Role.LAST, last)
 
 
-def step(layers: tuple[Layer, ...], energy_j: float, time_s: float = math.nan) -> Measurement:
+def step(layers: tuple[Layer, ...], energy_j: float, time_s: float | None = None) -> Measurement:
     return Measurement(layers, energy_j, time_s)
 
 
 def alone(
-    subject: Layer, stage: str, energy_j: float, time_s: float = math.nan, failed: str | None = None
+    subject: Layer,
+    stage: str,
+    energy_j: float | None,
+    time_s: float | None = None,
+    failed: Failure | None = None,
 ) -> Measurement:
     return Measurement((subject,), energy_j, time_s, stage=stage, failed=failed)

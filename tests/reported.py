@@ -11,6 +11,7 @@ from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Layer, LayerKind
 from ampere.meters.base import Provenance
 from ampere.profiles.profile import Profile
+from ampere.records.failure import Cause, Failure
 from ampere.records.journal import Header
 from ampere.records.measurement import Measurement
 from fakes import HIDDEN, LAST, exact, plain_layer, plain_model
@@ -39,8 +40,8 @@ def made_up(
     for stage, share in SHARES.items():
         rows.append(replace(exact((layer,)), stage=stage, energy_j_per_step=share, cost_s=0.5))
     rows.append(
-        replace(exact(models[0]), energy_j_per_step=math.nan, time_s_per_step=math.nan,
-                failed=f"out of memory{suffix}", cost_s=1.0)
+        replace(exact(models[0]), energy_j_per_step=None, time_s_per_step=None,
+                failed=Failure(f"out of memory{suffix}", Cause.MEMORY), cost_s=1.0)
     )  # fmt: skip
     rows = [
         replace(

@@ -18,9 +18,9 @@ __version__ = "0.6.0"
 
 if TYPE_CHECKING:
     from ampere._api import after_steps, align, calibrate, check, evaluate, measure, profile
+    from ampere.acquisition.effort import Effort
     from ampere.acquisition.exchange import ask, tell
     from ampere.acquisition.loop import Profiler
-    from ampere.acquisition.measure import Effort
     from ampere.acquisition.strategy import Strategy
     from ampere.core.inputs import Inputs, InputSpec
     from ampere.core.layers import Features, Layer, LayerKind, Role
@@ -44,17 +44,21 @@ if TYPE_CHECKING:
     from ampere.pytorch.pruning.files import rebuild_model
     from ampere.pytorch.reader import read as read_layers
     from ampere.pytorch.runtime.loader import build_model
-    from ampere.records.measurement import Measurement, read_rows
+    from ampere.records.failure import Cause, Failure
+    from ampere.records.measurement import Measurement
+    from ampere.records.rows import read_rows
     from ampere.reports.html import Report
     from ampere.reports.profile_page import report
 
 _HOMES = {
     "AmpereError": "ampere.errors",
+    "Cause": "ampere.records.failure",
     "Check": "ampere.evaluation.check",
     "Device": "ampere.devices.base",
-    "Effort": "ampere.acquisition.measure",
+    "Effort": "ampere.acquisition.effort",
     "Estimate": "ampere.profiles.estimate",
     "Evaluation": "ampere.evaluation.evaluate",
+    "Failure": "ampere.records.failure",
     "Features": "ampere.core.layers",
     "InputSpec": "ampere.core.inputs",
     "Inputs": "ampere.core.inputs",
@@ -90,7 +94,7 @@ _HOMES = {
     "profile": "ampere._api",
     "prune": "ampere.pruning.prune",
     "read_layers": "ampere.pytorch.reader:read",
-    "read_rows": "ampere.records.measurement",
+    "read_rows": "ampere.records.rows",
     "rebuild_model": "ampere.pytorch.pruning.files",
     "report": "ampere.reports.profile_page",
     "tell": "ampere.acquisition.exchange",
@@ -98,11 +102,13 @@ _HOMES = {
 
 __all__ = [
     "AmpereError",
+    "Cause",
     "Check",
     "Device",
     "Effort",
     "Estimate",
     "Evaluation",
+    "Failure",
     "Features",
     "InputSpec",
     "Inputs",

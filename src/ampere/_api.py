@@ -20,10 +20,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network, input_text, present_loss, read_network
 from ampere.acquisition.loop import make_profiler, open_journal, reference_of, resume, run_profiler
-from ampere.acquisition.measure import Effort, Watch, take_reference, unwatched
 from ampere.acquisition.measure import measure as measure_workloads
+from ampere.acquisition.progress import Watch, unwatched
+from ampere.acquisition.reference import take_reference
 from ampere.acquisition.strategy import Strategy
 from ampere.core import units
 from ampere.core.fingerprint import refuse_to_mix

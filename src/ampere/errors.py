@@ -5,7 +5,10 @@ AmpereError                 anything below; the CLI prints it as one line and ex
 ├── MeterError              a meter that is absent, forbidden or talks nonsense
 │   └── MeterFault          one reading that cannot be true; it is taken again
 ├── DeviceError             a device that cannot be reached or started
-├── MeasurementFailed       one network crashed, hung or ran out of memory; profiling goes on
+├── MeasurementFailed       one network could not be measured; profiling goes on
+│   ├── OutOfMemory         it did not fit into the device's memory
+│   ├── Crashed             the process that ran it ended
+│   └── Hung                it did not answer in time
 ├── DataError               rows that cannot be read: missing fields, wrong types
 │   └── FaultyReading       numbers that cannot be true: zero or negative energy
 ├── JournalError            a profile file that is damaged, locked or from a newer version
@@ -35,7 +38,19 @@ class DeviceError(AmpereError):
 
 
 class MeasurementFailed(AmpereError):
-    """One network crashed, hung or ran out of memory; the reason is told, profiling goes on."""
+    """One network could not be measured; the reason is told, profiling goes on."""
+
+
+class OutOfMemory(MeasurementFailed):
+    """A network did not fit into the device's memory, alone or beside others."""
+
+
+class Crashed(MeasurementFailed):
+    """The process that ran a network ended."""
+
+
+class Hung(MeasurementFailed):
+    """The process that ran a network did not answer in time."""
 
 
 class DataError(AmpereError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from ampere.meters.base import Provenance
 from ampere.profiles.profile import METHODS
 from ampere.pytorch.graph.counter import with_features
 from ampere.pytorch.reader import layers_of
+from ampere.records.failure import Failure
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
 from fakes import FakeDevice, exact, total
@@ -173,7 +173,7 @@ def test_it_ends_when_enough_is_known() -> None:
 
 def test_a_network_that_failed_is_not_asked_for_again() -> None:
     first, *others = ask()
-    failed = Measurement(first.layers, failed="crashed", provenance=Provenance.SIMULATED)
+    failed = Measurement(first.layers, failed=Failure("crashed"), provenance=Provenance.SIMULATED)
     ampere.tell("p", [failed, *answers(others)])
     again = {network_identity(each.layers) for each in ampere.ask("p", 40)}
     assert network_identity(first.layers) not in again
@@ -254,7 +254,7 @@ def test_rows_told_twice_count_once() -> None:
     with pytest.warns(UserWarning, match="2 rows left out: in the profile already"):
         profile = ampere.tell("p", rows)
     assert len(profile.measurements) == len(rows)
-    timeless = [replace(row, time_s_per_step=math.nan) for row in rows]
+    timeless = [replace(row, time_s_per_step=None) for row in rows]
     ampere.tell("q", timeless)
     assert len(ampere.tell("q", timeless).measurements) == 2 * len(rows)  # perhaps measured twice
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from ampere.acquisition.effort import Effort
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.loop import open_journal, resume, run_profiler
-from ampere.acquisition.measure import Effort
 from ampere.acquisition.strategy import Strategy
 from ampere.core.layers import Layer, Role
 from ampere.core.variants import Variant, isolate
@@ -23,6 +23,7 @@ from ampere.errors import DataError, FingerprintError
 from ampere.estimators.base import Cost
 from ampere.estimators.paper import fit_kind, isolated_points
 from ampere.profiles.profile import Profile
+from ampere.records.failure import Cause, Failure
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
 from fakes import (
@@ -149,7 +150,7 @@ def test_what_is_asked_for_is_not_asked_again_before_it_is_told() -> None:
 def test_failures_are_told_and_not_asked_again() -> None:
     def fails_when_wide(variant: Variant) -> Measurement:
         if max(variant.subject.widths.values()) > 48:
-            return Measurement(variant.layers, failed="out of memory")
+            return Measurement(variant.layers, failed=Failure("out of memory", Cause.MEMORY))
         return exact(variant.layers)
 
     profiler = Isolator(plain_plan(), Strategy(max_points=8, tolerance=FINE))
@@ -161,7 +162,7 @@ def test_failures_are_told_and_not_asked_again() -> None:
 
 def test_a_kind_that_always_fails_does_not_hold_up_the_others() -> None:
     def no_last(variant: Variant) -> Measurement:
-        return Measurement(variant.layers, failed="it hung")
+        return Measurement(variant.layers, failed=Failure("it hung"))
 
     counts = Counter(v.subject.kind.role for v in drive(Isolator(plain_plan()), no_last))
     assert counts == {Role.LAST: 2, Role.FIRST: 2, Role.HIDDEN: 4}
@@ -274,7 +275,8 @@ def test_failures_are_in_the_journal_and_the_run_goes_on(tmp_path: Path) -> None
     device = FakeDevice(fails_to_load=[Workload(broken.layers)])
     assert profile(tmp_path / "fake.ampere", device).should_stop
     _, rows = read_journal(tmp_path / "fake.ampere")
-    assert [row.failed for row in rows if row.layers == broken.layers] == ["out of memory"]
+    told = [row.failed for row in rows if row.layers == broken.layers]
+    assert told == [Failure("out of memory", Cause.MEMORY)]
     assert sum(row.failed is None for row in rows) > 10
 
 

@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
 
-from ampere.acquisition import measure as measuring
-from ampere.acquisition.measure import Effort, Reference, measure, suited, take_reference
-from ampere.core.layers import Features, Layer
-from ampere.core.workloads import IDLE, REFERENCE, Workload
+from ampere.acquisition.effort import Effort, suited
+from ampere.acquisition.measure import measure
+from ampere.acquisition.reference import take_reference
+from ampere.core.layers import Features
+from ampere.core.workloads import REFERENCE, Workload
 from ampere.devices.base import Burst, Device
 from ampere.errors import DeviceError, MeterError, MeterFault
-from ampere.meters.base import Provenance, Resolution
+from ampere.meters.base import Provenance
+from ampere.records.failure import Cause, Failure
 from ampere.records.measurement import Measurement
-from fakes import REFERENCE_COST, FakeDevice, plain_model, total
+from fakes import FakeDevice, plain_model, total
 
-NOMINAL = Reference(FakeDevice.idle_w, REFERENCE_COST.time_s, REFERENCE_COST.energy_j)
-MODELS = [plain_model(4, 8), plain_model(16), plain_model(32, 64, 2)]
-Job = tuple[Workload, tuple[Layer, ...]]
-JOBS: list[Job] = [(Workload(layers), layers) for layers in MODELS]
+from .devices import AT_ONCE, JOBS, MODELS, NOMINAL, Counting, Faulty, Sampling, coarse, errors
 
 
 def drifting(clock_s: float) -> float:
     """Up to 40 % slower, with a period of some rounds."""
     return 1.2 + 0.2 * math.sin(clock_s / 0.5)
-
-
-def errors(rows: list[Measurement]) -> list[float]:
-    """Relative errors of the joules."""
-    return [abs(row.energy_j_per_step / total(row.layers).energy_j - 1) for row in rows]
 
 
 class Hiccuping(FakeDevice):
@@ -63,13 +55,6 @@ def test_joules_and_seconds_are_recovered() -> None:
         assert row.device == device.fingerprint.id
         assert row.provenance is Provenance.SIMULATED
         assert Measurement.from_json(row.to_json()).layers == row.layers
-
-
-def test_calibration_recovers_the_idle_power_and_the_reference() -> None:
-    found = take_reference(FakeDevice())
-    assert found.idle_w == pytest.approx(NOMINAL.idle_w)
-    assert found.time_s == pytest.approx(NOMINAL.time_s)
-    assert found.energy_j == pytest.approx(NOMINAL.energy_j)
 
 
 def test_a_drift_that_all_share_is_divided_out() -> None:
@@ -128,10 +113,13 @@ def test_a_failure_is_told_with_its_reason_and_costs_nobody_else(where: str) -> 
     device = FakeDevice(fails_to_load=broken.get("fails_to_load", ()),
                         fails_to_run=broken.get("fails_to_run", ()))  # fmt: skip
     good, failed, also_good = measure(device, JOBS, NOMINAL)
-    reasons = {"fails_to_load": "out of memory", "fails_to_run": "it crashed with SIGSEGV"}
+    reasons = {
+        "fails_to_load": Failure("out of memory", Cause.MEMORY),
+        "fails_to_run": Failure("it crashed with SIGSEGV", Cause.CRASH),
+    }
     assert failed.failed == reasons[where]
-    assert math.isnan(failed.energy_j_per_step)
-    assert math.isnan(failed.time_s_per_step)
+    assert failed.energy_j_per_step is None
+    assert failed.time_s_per_step is None
     assert failed.layers == MODELS[1]
     assert Measurement.from_json(failed.to_json()).failed == failed.failed
     assert max(errors([good, also_good])) < 1e-9
@@ -195,111 +183,6 @@ def test_the_stage_is_written_down() -> None:
 # --- meters that tell coarsely, late, or nonsense -------------------------------------------------
 
 
-class Counting(FakeDevice):
-    """Its meter counts whole steps of joules; in too short a burst it does not move."""
-
-    def __init__(self, step_j: float, noise: float = 0.0, seed: int = 0) -> None:
-        super().__init__(noise=noise, seed=seed)
-        self.resolution = Resolution(energy_j=step_j)
-        self.total_j = 0.0
-
-    def burst(self, handle: int, steps: int) -> Burst:
-        burst = super().burst(handle, steps)
-        step_j, before_j = self.resolution.energy_j, self.total_j
-        self.total_j += burst.energy_j
-        counted = self.total_j // step_j - before_j // step_j
-        if not counted:
-            raise MeterFault("meter did not move")
-        return Burst(steps, counted * step_j, burst.time_s)
-
-
-class Sampling(FakeDevice):
-    """Its meter shows what the last sample showed."""
-
-    def __init__(self, period_s: float, noise: float = 0.0, seed: int = 0) -> None:
-        super().__init__(noise=noise, seed=seed)
-        self.resolution = Resolution(period_s=period_s)
-        self.total_j = self.shown_j = 0.0
-
-    def burst(self, handle: int, steps: int) -> Burst:
-        start_s, period_s, shown_j = self.clock_s, self.resolution.period_s, self.shown_j
-        burst = super().burst(handle, steps)
-        sampled_s = self.clock_s // period_s * period_s
-        if sampled_s > start_s:
-            share = (sampled_s - start_s) / burst.time_s
-            self.shown_j = self.total_j + share * burst.energy_j
-        self.total_j += burst.energy_j
-        if self.shown_j == shown_j:
-            raise MeterFault("meter did not move")
-        return Burst(steps, self.shown_j - shown_j, burst.time_s)
-
-
-class Faulty(FakeDevice):
-    """Some readings cannot be true: those of these tries, counted for each network."""
-
-    def __init__(self, tries: Collection[int], of: Workload = JOBS[1][0]) -> None:
-        super().__init__()
-        self.tries, self.of = tries, of
-        self.tried = 0
-
-    def burst(self, handle: int, steps: int) -> Burst:
-        if self.loaded[handle] == self.of:
-            self.tried += 1
-            if self.tried in self.tries:
-                raise MeterFault("meter ran backwards by 3 J")
-        return super().burst(handle, steps)
-
-
-coarse = pytest.mark.parametrize("kind, size", [
-    (Counting, 0.05), (Counting, 0.5), (Counting, 5.0), (Sampling, 0.1), (Sampling, 1.0),
-])  # fmt: skip
-AT_ONCE = Effort(warmup_s=0.0)  # one try, then the bursts that count
-
-
-def test_a_meter_that_tells_finely_gets_the_bursts_that_were_asked_for() -> None:
-    for resolution in (Resolution(), Resolution(energy_j=1e-4, period_s=1e-3)):
-        assert suited(Effort(), resolution, power_w=4.0) == Effort()
-    long = Effort(burst_s=10.0)
-    assert suited(long, Resolution(period_s=0.1), power_w=4.0) == long
-
-
-def test_a_sensor_of_ten_hertz_gets_fewer_and_longer_bursts() -> None:
-    found = suited(Effort(), Resolution(period_s=0.1), power_w=4.0)
-    assert found.burst_s == pytest.approx(0.1 / (2 * 0.015))  # four of them average to the target
-    assert (found.min_rounds, found.max_rounds) == (4, 8)
-    assert (found.target, found.warmup_s) == (Effort().target, Effort().warmup_s)
-    few = suited(Effort(min_rounds=2, max_rounds=3), Resolution(period_s=0.1), power_w=4.0)
-    assert (few.min_rounds, few.max_rounds) == (2, 3)
-
-
-def test_a_battery_gets_minutes_if_less_is_asked_of_it() -> None:
-    battery = Resolution(energy_j=36.0, period_s=30.0)
-    assert suited(Effort(target=0.05), battery, power_w=4.0).burst_s == pytest.approx(300.0)
-    saving = suited(Effort(target=0.1), battery, power_w=0.6)  # a step takes 60 s, not 30
-    assert saving.burst_s == pytest.approx(300.0)
-
-
-@pytest.mark.parametrize(
-    ("resolution", "power_w", "minutes"),
-    [
-        (Resolution(energy_j=36.0, period_s=30.0), 4.0, "67 minutes"),
-        (Resolution(energy_j=36.0, period_s=30.0), 0.5, "160 minutes"),
-        (Resolution(energy_j=36.0), 0.0, "inf minutes"),
-    ],
-)
-def test_what_would_take_too_long_is_refused(
-    resolution: Resolution, power_w: float, minutes: str
-) -> None:
-    with pytest.raises(MeterError, match="--precision") as caught:
-        suited(Effort(), resolution, power_w)
-    assert minutes in str(caught.value)
-    assert "\n" not in str(caught.value)
-    device = FakeDevice()
-    device.resolution = replace(resolution, energy_j=1000 * resolution.energy_j)
-    with pytest.raises(MeterError, match="another meter"):
-        measure(device, JOBS, NOMINAL)
-
-
 @coarse
 @pytest.mark.parametrize("target", [0.015, 0.05])
 def test_a_coarse_meter_measures_as_well_as_was_asked(
@@ -335,29 +218,6 @@ def test_bursts_of_a_coarse_meter_last_as_long_as_it_needs(
         assert row.bursts["steps"] * row.time_s_per_step == pytest.approx(wanted_s, rel=0.3)
 
 
-@coarse
-def test_a_coarse_meter_is_watched_until_the_idle_power_is_known(
-    kind: type[Counting] | type[Sampling], size: float
-) -> None:
-    found = take_reference(kind(size))
-    assert found.idle_w == pytest.approx(NOMINAL.idle_w, rel=0.1)
-    assert found.energy_j == pytest.approx(NOMINAL.energy_j, rel=0.02)
-    assert found.time_s == pytest.approx(NOMINAL.time_s)
-
-
-def test_the_way_to_a_device_is_no_part_of_its_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "CLOCKED_S", 0.3)
-
-    class Distant(FakeDevice):
-        """A millisecond a step, and 30 to reach it; its battery has not moved yet."""
-
-        def burst(self, handle: int, steps: int) -> Burst:
-            time.sleep(0.03 + 1e-3 * steps)
-            raise MeterFault("meter did not move")
-
-    assert measuring._warm_up(Distant(), 1, burst_s=10.0, warmup_s=0.05) > 6000  # of 10 000
-
-
 @pytest.mark.parametrize(("tries", "faults"), [({3}, 1), ({3, 5}, 2), ({4, 5, 6}, 3)])
 def test_a_reading_that_cannot_be_true_is_taken_again_and_counted(
     tries: set[int], faults: int
@@ -384,18 +244,6 @@ def test_faults_while_warming_up_do_no_harm() -> None:
     rows = measure(Faulty({1, 2, 3}), JOBS, NOMINAL)
     assert max(errors(rows)) < 1e-9
     assert not any("faults" in row.bursts for row in rows)
-
-
-@pytest.mark.parametrize("resolution", [Resolution(), Resolution(period_s=0.01)])
-def test_a_fault_while_the_device_idles_is_no_idle_power(resolution: Resolution) -> None:
-    device = Faulty({1, 2}, IDLE)
-    device.resolution = resolution
-    assert take_reference(device).idle_w == pytest.approx(NOMINAL.idle_w)
-
-
-def test_a_meter_that_stands_still_while_the_device_idles_cannot_be_used() -> None:
-    with pytest.raises(MeterError, match="does not move while the device is idle"):
-        take_reference(Faulty(range(1000), IDLE))
 
 
 def test_an_idle_power_that_nobody_knows_is_not_written_down() -> None:

@@ -14,6 +14,7 @@ from ampere.core.choices import resample
 from ampere.core.layers import Layer, Role
 from ampere.core.workloads import Workload
 from ampere.errors import DataError
+from ampere.records.failure import Cause, Failure
 from ampere.records.measurement import Measurement
 from fakes import FakeDevice, exact, known_cost, plain_kind, plain_layer, plain_model, total
 
@@ -102,7 +103,7 @@ def test_what_is_larger_than_what_ran_out_of_memory_is_not_tried() -> None:
         for size in (32, 8, 16, 48, 64)
     ]
     prober = Prober(probes, asked())
-    prober.tell(Measurement(probes[0].layers, failed="out of memory"))
+    prober.tell(Measurement(probes[0].layers, failed=Failure("out of memory", Cause.MEMORY)))
     names = {each.name for each in prober.ask(10)}
     assert names == {"8", "16"}
 

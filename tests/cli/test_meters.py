@@ -31,7 +31,7 @@ def line_of(name: str, text: str) -> str:
 def test_meters(short_look: None) -> None:
     row = answer(run("meters", "--json"))
     by_name = {meter["name"]: meter for meter in row["meters"]}
-    assert set(by_name) >= set(ampere.meters.registry._OWN)
+    assert set(by_name) >= set(ampere.meters.registry.own_meters())
     assert [meter["name"] for meter in row["meters"] if meter["default"]] == [row["default"]]
     assert by_name["cpu"]["provenance"] == "modelled"
     assert by_name["cpu"]["reading"]["power_w"] == pytest.approx(2.7, rel=0.5)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from ampere.acquisition.measure import Effort
+from ampere.acquisition.effort import Effort
 from ampere.evaluation import evaluate
 from ampere.records.journal import read_journal
 from cli.runner import answer, check_bad_line, last_line, run

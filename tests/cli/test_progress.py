@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ampere.acquisition.measure import Event
+from ampere.acquisition.progress import Event
 from ampere.cli import progress
 
 

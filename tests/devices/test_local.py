@@ -235,7 +235,8 @@ def test_an_interrupted_request_does_not_answer_the_next_one(
             def interrupted(timeout: float) -> str:
                 raise KeyboardInterrupt
 
-            patch.setattr(device._answers, "get", interrupted)
+            assert device._process is not None
+            patch.setattr(device._process.answers, "get", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 device.burst(idle, 50)
         assert device.burst(idle, 1).time_s < 0.3

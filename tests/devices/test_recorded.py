@@ -12,7 +12,9 @@ import pytest
 from torch import nn
 
 import ampere
-from ampere.acquisition.measure import Effort, Reference, measure, take_reference
+from ampere.acquisition.effort import Effort
+from ampere.acquisition.measure import measure
+from ampere.acquisition.reference import Reference, take_reference
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import network_identity
 from ampere.core.workloads import IDLE, REFERENCE, Workload
@@ -20,6 +22,7 @@ from ampere.devices.base import Device
 from ampere.devices.recorded import RecordedDevice
 from ampere.errors import DataError, FingerprintError, JournalError, MeasurementFailed
 from ampere.meters.base import Provenance
+from ampere.records.failure import Failure
 from ampere.records.journal import Header, Journal, read_journal
 from ampere.records.measurement import Measurement
 from fakes import FakeDevice, exact, plain_model, total
@@ -122,7 +125,7 @@ def test_another_network_or_stage_is_not_there(measured: Path) -> None:
         device, [(Workload(plain_model(5)), plain_model(5)), (Workload(MODELS[0]), MODELS[0])],
         NOMINAL,
     )  # fmt: skip
-    assert failed.failed == "it is not in the recorded journal"
+    assert failed.failed == Failure("it is not in the recorded journal")
     assert good.failed is None
 
 
@@ -170,8 +173,8 @@ def test_a_lost_reading_among_others_is_passed_over(tmp_path: Path) -> None:
 def test_rows_that_failed_or_have_no_seconds_are_not_replayed(tmp_path: Path) -> None:
     rows = [
         exact(MODELS[0]),
-        Measurement(MODELS[1], failed="out of memory"),
-        replace(exact(MODELS[2]), time_s_per_step=math.nan),
+        Measurement(MODELS[1], failed=Failure("out of memory")),
+        replace(exact(MODELS[2]), time_s_per_step=None),
         replace(exact(MODELS[1]), stage="forward"),
     ]
     device = RecordedDevice(written(tmp_path / "j", rows))
@@ -186,7 +189,7 @@ def test_rows_that_failed_or_have_no_seconds_are_not_replayed(tmp_path: Path) ->
 def test_without_a_whole_step_there_is_nothing_to_replay(tmp_path: Path) -> None:
     for name, rows in {
         "empty": [],
-        "failed": [Measurement(MODELS[0], failed="out of memory")],
+        "failed": [Measurement(MODELS[0], failed=Failure("out of memory"))],
         "stages": [replace(exact(MODELS[0]), stage="forward")],
     }.items():
         path = written(tmp_path / name, rows)

@@ -26,8 +26,9 @@ from typing import Any
 import pytest
 
 import ampere
+from ampere.acquisition.effort import Effort
 from ampere.acquisition.isolator import Isolator
-from ampere.acquisition.measure import Effort, Event
+from ampere.acquisition.progress import Event
 from ampere.acquisition.strategy import Strategy
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.training import Training

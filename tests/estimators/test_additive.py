@@ -24,6 +24,7 @@ from ampere.estimators.base import Prediction
 from ampere.estimators.encoding import STEP, depth_context, distinct
 from ampere.profiles import profile as profile_module
 from ampere.profiles.estimate import estimate
+from ampere.records.failure import Failure
 from ampere.records.measurement import Measurement
 
 BATCH = 8
@@ -352,7 +353,7 @@ def test_seconds_that_cannot_be_true_are_left_out_and_their_joules_kept(factor: 
 
 @pytest.mark.parametrize("untimed", [1, 12])
 def test_rows_without_time_teach_joules(untimed: int, fit: AdditiveFit) -> None:
-    rows = [replace(row, time_s_per_step=math.nan) for row in ROWS[:untimed]] + ROWS[untimed:]
+    rows = [replace(row, time_s_per_step=None) for row in ROWS[:untimed]] + ROWS[untimed:]
     said, expected = fit_additive(rows).predict(OTHERS[0]).total, fit.predict(OTHERS[0]).total
     assert said.energy_j == pytest.approx(expected.energy_j)
     assert said.energy_j_std == pytest.approx(expected.energy_j_std)
@@ -363,7 +364,7 @@ def test_rows_without_time_teach_joules(untimed: int, fit: AdditiveFit) -> None:
 
 
 def test_a_row_without_time_leaves_seconds_as_they_were(fit: AdditiveFit) -> None:
-    untimed = replace(measured(OTHERS[0]), time_s_per_step=math.nan)
+    untimed = replace(measured(OTHERS[0]), time_s_per_step=None)
     before, after = fit.predict(OTHERS[0]).total, fit.tell(untimed).predict(OTHERS[0]).total
     assert (after.time_s, after.time_s_std) == (before.time_s, before.time_s_std)
     assert after.energy_j_std < before.energy_j_std
@@ -439,7 +440,7 @@ def test_layers_written_once_with_a_count_are_the_same_as_written_out() -> None:
 
 def test_failed_rows_and_other_stages_are_ignored(fit: AdditiveFit) -> None:
     clutter = [
-        Measurement(OTHERS[0], failed="out of memory"),
+        Measurement(OTHERS[0], failed=Failure("out of memory")),
         Measurement(OTHERS[0], 99.0, 99.0, stage="forward"),
     ]
     assert fit_additive([*clutter, *ROWS]).predict(OTHERS[0]) == fit.predict(OTHERS[0])
@@ -491,13 +492,13 @@ def test_widths_of_a_told_row_are_not_extrapolated_any_more(fit: AdditiveFit) ->
 
 
 def test_a_told_row_without_time_teaches_joules(fit: AdditiveFit) -> None:
-    row = replace(measured(network(17, 33, 21), 1.03), time_s_per_step=math.nan)
+    row = replace(measured(network(17, 33, 21), 1.03), time_s_per_step=None)
     before, after = fit.predict(row.layers).total, fit.tell(row).predict(row.layers).total
     assert after.energy_j > before.energy_j
 
 
 def test_a_told_row_that_failed_or_is_no_step_changes_nothing(fit: AdditiveFit) -> None:
-    assert fit.tell(Measurement(OTHERS[0], failed="out of memory")) is fit
+    assert fit.tell(Measurement(OTHERS[0], failed=Failure("out of memory"))) is fit
     assert fit.tell(Measurement(OTHERS[0], 9.0, stage="forward")) is fit
 
 
@@ -644,7 +645,7 @@ def test_roofline_error_is_that_of_its_rows() -> None:
 
 
 def test_roofline_without_times_has_none() -> None:
-    rows = [replace(row, time_s_per_step=math.nan) for row in ROWS]
+    rows = [replace(row, time_s_per_step=None) for row in ROWS]
     said = fit_roofline(rows).predict(OTHERS[0]).total
     assert said.energy_j == pytest.approx(joules(OTHERS[0]), rel=0.1)
     assert math.isnan(said.time_s)
@@ -675,7 +676,7 @@ def test_a_row_that_nobody_expects_is_judged_by_a_fit_of_all(fit: AdditiveFit) -
 
 
 def test_seconds_of_other_operations_tell_nothing() -> None:
-    untimed = [replace(row, time_s_per_step=math.nan) for row in ROWS]
+    untimed = [replace(row, time_s_per_step=None) for row in ROWS]
     foreign = pool(32)
     told = fit_additive([*untimed, measured([foreign])])
     said = told.predict(OTHERS[0])

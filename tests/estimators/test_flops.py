@@ -12,6 +12,7 @@ from ampere.core.layers import Role
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.flops import FlopsFit, fit_flops, fit_flops_affine
 from ampere.profiles.estimate import estimate
+from ampere.records.failure import Failure
 from ampere.records.measurement import Measurement
 from plain_rows import layer, network, step
 
@@ -163,7 +164,7 @@ def test_rows_that_say_nothing_are_left_out(fitter: Fitter) -> None:
     good = rows(0.0, 1e-9)
     odd = [
         step(network(1e6, None), 50.0),
-        replace(good[0], failed="out of memory", energy_j_per_step=math.nan),
+        replace(good[0], failed=Failure("out of memory"), energy_j_per_step=None),
         replace(good[0], stage="forward", energy_j_per_step=70.0),
     ]
     assert fitter([*odd, *good]) == fitter(good)
@@ -181,7 +182,7 @@ def test_nothing_to_calibrate_on(fitter: Fitter) -> None:
 
 @pytest.mark.parametrize("fitter", FITTERS)
 def test_seconds_are_optional(fitter: Fitter) -> None:
-    silent = [replace(row, time_s_per_step=math.nan) for row in rows(0, 1e-9)]
+    silent = [replace(row, time_s_per_step=None) for row in rows(0, 1e-9)]
     cost = fitter(silent).cost(layer("conv", flops=1e6))
     assert math.isnan(cost.time_s)
     assert cost.energy_j == pytest.approx(1e-3)

@@ -15,6 +15,7 @@ from ampere.core.workloads import Workload
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.neuralpower import STAGES, fit_neuralpower, isolated_workloads
 from ampere.profiles.estimate import estimate
+from ampere.records.failure import Failure
 from ampere.records.measurement import Measurement
 from plain_rows import alone, layer, step
 
@@ -111,7 +112,7 @@ def test_widths_beyond_the_measured_ones_are_extrapolated() -> None:
 @pytest.mark.parametrize("missing", STAGES)
 def test_a_kind_that_lacks_a_stage_is_not_covered(missing: str) -> None:
     measured = [row for row in rows(grid(), quadratic) if row.stage != missing]
-    measured += [alone(grid()[0], missing, math.nan, failed="out of memory")]
+    measured += [alone(grid()[0], missing, None, failed=Failure("out of memory"))]
     with pytest.raises(NotCovered, match=f"measured alone: {missing}$"):
         fit_neuralpower(measured).cost(grid()[0])
 

@@ -14,6 +14,7 @@ from ampere.core.widths import Widths
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Cost
 from ampere.estimators.paper import PaperFit, fit_kind, fit_paper, isolated_points
+from ampere.records.failure import Failure
 from ampere.records.measurement import Measurement
 from fakes import FIRST, HIDDEN, LAST, exact, known_cost, plain_kind, plain_layer, plain_model
 
@@ -143,7 +144,7 @@ def test_counts_of_what_is_subtracted() -> None:
 
 
 def test_rows_without_time_still_tell_joules(fit: PaperFit) -> None:
-    untimed = fit_paper([replace(row, time_s_per_step=math.nan) for row in design()])
+    untimed = fit_paper([replace(row, time_s_per_step=None) for row in design()])
     for layer in every_layer([12, 40]):
         cost = untimed.cost(layer)
         assert cost.energy_j == pytest.approx(fit.cost(layer).energy_j)
@@ -153,9 +154,9 @@ def test_rows_without_time_still_tell_joules(fit: PaperFit) -> None:
 
 def test_failed_rows_and_other_stages_are_ignored(fit: PaperFit) -> None:
     clutter = [
-        Measurement((last(24),), failed="out of memory"),
+        Measurement((last(24),), failed=Failure("out of memory")),
         Measurement((last(24),), 99.0, 99.0, stage="forward"),
-        Measurement((plain_layer(OTHER, in_=1, out=1),), failed="it hung"),
+        Measurement((plain_layer(OTHER, in_=1, out=1),), failed=Failure("it hung")),
     ]
     again = fit_paper([*clutter, *design()])
     assert set(again.processes) == set(fit.processes)

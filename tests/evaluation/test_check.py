@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ampere.acquisition.measure import Event
+from ampere.acquisition.progress import Event
 from ampere.core.layers import Layer, Role
 from ampere.errors import MeasurementFailed
 from ampere.evaluation.check import DEPTHS, check

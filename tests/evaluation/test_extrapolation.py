@@ -6,9 +6,10 @@ from ampere.core.fingerprint import Fingerprint
 from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Burst, Device, Loaded
-from ampere.errors import DataError, DeviceError, MeasurementFailed, MeterFault
+from ampere.errors import DataError, DeviceError, MeterFault, OutOfMemory
 from ampere.evaluation.extrapolation import extrapolate
 from ampere.meters.base import Provenance, Resolution
+from ampere.records.failure import Cause, Failure
 from ampere.records.measurement import Measurement
 from plain_rows import network
 
@@ -21,7 +22,7 @@ class CostlyDevice:
 
     resolution = Resolution()
 
-    def __init__(self, fails_at: str = "", error: type[Exception] = MeasurementFailed) -> None:
+    def __init__(self, fails_at: str = "", error: type[Exception] = OutOfMemory) -> None:
         self.calls: list[str] = []
         self.fails_at, self.error = fails_at, error
         self.warm = False
@@ -95,14 +96,14 @@ def test_the_row_says_where_it_comes_from_and_can_be_kept() -> None:
 def test_a_failure_is_a_failed_measurement(at: str) -> None:
     device = CostlyDevice(fails_at=at)
     row = run(device)
-    assert row.failed == "it ran out of memory"
+    assert row.failed == Failure("it ran out of memory", Cause.MEMORY)
     assert Measurement.from_json(row.to_json()).failed == row.failed
     assert ("unload" in device.calls) == (at != "load")
 
 
 def test_what_a_coarse_meter_cannot_tell_is_a_failed_measurement() -> None:
     row = run(CostlyDevice(fails_at="burst 10", error=MeterFault))
-    assert row.failed == "it ran out of memory"
+    assert row.failed == Failure("it ran out of memory", Cause.METER)
 
 
 def test_a_workload_that_went_by_itself_is_no_failure() -> None:

@@ -23,6 +23,7 @@ from ampere.meters.registry import (
     describe_meters,
     meter_classes,
     open_meter,
+    own_meters,
     parse_meter,
 )
 
@@ -67,7 +68,7 @@ def register(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Register:
 def no_hardware(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine that runs the tests must not matter."""
     for name, driver in meter_classes().items():
-        if name in ampere.meters.registry._OWN and name not in ("cpu", "replay", "fake"):
+        if name in own_meters() and name not in ("cpu", "replay", "fake"):
             monkeypatch.setattr(driver, "obstacle", classmethod(lambda cls: "no counter here"))
 
 
@@ -92,11 +93,22 @@ def test_own_meters_are_found() -> None:
     assert all(driver.name == name for name, driver in own.items())
 
 
-def test_own_meters_are_registered_as_those_of_others_are() -> None:
-    tomllib = pytest.importorskip("tomllib")
-    pyproject = Path(__file__).parents[2] / "pyproject.toml"
-    project = tomllib.loads(pyproject.read_text())["project"]
-    assert project["entry-points"][ampere.meters.registry.GROUP] == ampere.meters.registry._OWN
+@pytest.mark.parametrize("name", own_meters())
+def test_every_driver_is_named_as_its_file_is(name: str) -> None:
+    driver = meter_classes()[name]
+    assert (driver.name, driver.__module__) == (name, f"ampere.meters.drivers.{name}")
+
+
+def test_the_ladder_of_own_meters_has_a_rung_for_each() -> None:
+    listed = [listed.name for listed in describe_meters() if listed.name in own_meters()]
+    assert listed == [
+        *("jetson", "nvml", "rapl", "amdsmi", "apple", "emi", "hwmon"),  # what `auto` may take
+        *("shelly", "log", "battery", "android", "iphone"),
+        *("cpu", "replay", "fake"),
+    ]
+    rungs = [meter_classes()[name].rung for name in listed]
+    assert rungs == sorted(set(rungs))
+    assert max(rungs) < Meter.rung
 
 
 def test_third_party_meter_is_found_and_opened(register: Register) -> None:
@@ -258,3 +270,16 @@ def test_nothing_is_taken_for_an_accelerator_whose_joules_nobody_tells() -> None
         choose_meter("auto", "cuda")
     assert not any(listed.default for listed in describe_meters("cuda"))
     assert choose_meter("cpu", "cuda") == "cpu"  # named, it is taken
+
+
+@pytest.mark.parametrize(
+    ("code", "count"), [("", 0), ("class A(Meter): ...\nclass B(Meter): ...", 2)]
+)
+def test_a_module_that_is_registered_holds_one_meter(
+    register: Register, tmp_path: Path, code: str, count: int
+) -> None:
+    register("several", code=f"from ampere.meters.base import Meter\n{code}")
+    (entry_points,) = tmp_path.glob("*.dist-info/entry_points.txt")
+    entry_points.write_text(entry_points.read_text().replace(":Meter", ""))
+    with pytest.raises(MeterError, match=f"holds {count} meters: put one into each file"):
+        open_meter("several")

@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-import ampere.meters.drivers.zeus
+import ampere.meters.zeus
 from ampere.errors import MeterError, MeterFault
 from ampere.meters.base import energy_between
-from ampere.meters.drivers.zeus import AmdMeter, AppleMeter, EmiMeter
+from ampere.meters.drivers.amdsmi import AmdMeter
+from ampere.meters.drivers.apple import AppleMeter
+from ampere.meters.drivers.emi import EmiMeter
 
 from .contract import MeterContract
 
@@ -124,7 +126,7 @@ def install(monkeypatch: pytest.MonkeyPatch) -> Install:
 def on(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Lets only the meters believe that this is another platform."""
     return lambda platform: monkeypatch.setattr(
-        ampere.meters.drivers.zeus, "sys", SimpleNamespace(platform=platform)
+        ampere.meters.zeus, "sys", SimpleNamespace(platform=platform)
     )
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from ampere.acquisition.families import resampled
-from ampere.acquisition.measure import Event
+from ampere.acquisition.progress import Event
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.layers import Layer
 from ampere.core.workloads import Settings

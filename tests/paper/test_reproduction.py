@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from ampere.acquisition.measure import Event
+from ampere.acquisition.progress import Event
 from ampere.cli.app import app
 from ampere.devices.simulated import SimulatedDevice
 from ampere.errors import DataError

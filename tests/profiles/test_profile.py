@@ -13,6 +13,7 @@ from ampere.core.training import Training
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
 from ampere.profiles.profile import Profile, fit
+from ampere.records.failure import Failure
 from ampere.records.measurement import Measurement
 from fakes import exact, plain_model
 
@@ -99,7 +100,7 @@ def test_faults_of_the_meter_are_doubted_aloud() -> None:
     assert any(says in doubt for doubt in profile.doubts)
     assert says in repr(profile)
     assert not any("readings" in doubt for doubt in fit([good]).doubts)
-    (failed,) = (replace(each, failed="crashed") for each in faulty[:1])
+    (failed,) = (replace(each, failed=Failure("crashed")) for each in faulty[:1])
     header = profile.header
     assert any(
         "2 readings" in doubt for doubt in Profile((failed,), header).doubts

@@ -18,6 +18,7 @@ from ampere.meters.drivers.log import PULSE
 from ampere.meters.trace_files import read_trace
 from ampere.meters.traces import PowerTrace
 from ampere.records.alignment import align
+from ampere.records.failure import Failure
 from ampere.records.journal import Header, Journal
 from ampere.records.measurement import Measurement
 from fakes import plain_model
@@ -122,7 +123,7 @@ def test_rows_that_the_log_cannot_tell_of_are_left_out(tmp_path: Path) -> None:
     """Modelled joules must not end up among measured ones."""
     good = row([2.0])
     others = [
-        Measurement(plain_model(8), failed="out of memory"),
+        Measurement(plain_model(8), failed=Failure("out of memory")),
         replace(good, bursts={}),
         replace(good, bursts={**good.bursts, "time_s": [None]}),
         replace(good, bursts={**good.bursts, "at": [2.0, 3.0]}),

@@ -22,7 +22,8 @@ from ampere.core.widths import Widths
 from ampere.errors import DataError, JournalError
 from ampere.meters.base import Provenance
 from ampere.records.journal import Header, Journal, JournalWarning, read_journal
-from ampere.records.measurement import Measurement, parse_json
+from ampere.records.measurement import Measurement
+from ampere.records.rows import parse_json
 
 DOCS = Path(__file__).parents[2] / "docs" / "journal.md"
 HEADER = Header(

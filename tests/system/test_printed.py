@@ -24,6 +24,7 @@ from ampere.evaluation.evaluate import Evaluation, ModelResult
 from ampere.meters.base import Provenance
 from ampere.profiles.estimate import Estimate
 from ampere.profiles.profile import Profile
+from ampere.records.failure import Failure
 from ampere.records.journal import Header
 from ampere.records.measurement import Measurement
 
@@ -126,7 +127,7 @@ def a_profile() -> Profile:
         Measurement((layer("first", CONV1, out=w), layer("last", FC, in_=w)), 2e-3 * w, 2e-4 * w)
         for w in (1, 64, 20)
     ]
-    failed = Measurement(first[0].layers, failed="out of memory")
+    failed = Measurement(first[0].layers, failed=Failure("out of memory"))
     alone = Measurement(last[0].layers, 1e-4, 1e-5, stage="forward")
     header = Header(
         Fingerprint({"processor": "Cortex-A72", "cores": "4", "threads": "4"}, {"host": "pi"}),
@@ -156,7 +157,7 @@ PAGES = {
     "check": a_check,
     "profile": a_profile,
     "measurement": a_measurement,
-    "measurement_failed": lambda: a_measurement(failed="it hung: no answer within 120 s"),
+    "measurement_failed": lambda: a_measurement(failed=Failure("it hung: no answer within 120 s")),
 }
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ampere.acquisition.measure import Watch, unwatched
+from ampere.acquisition.progress import Watch, unwatched
 from ampere.core import units
 from ampere.core.fingerprint import Fingerprint, local_fingerprint, refuse_to_mix
 from ampere.core.workloads import Settings

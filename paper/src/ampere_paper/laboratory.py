@@ -17,9 +17,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network
 from ampere.acquisition.loop import Profiler, open_journal, reference_of, resume, run_profiler
-from ampere.acquisition.measure import Effort, Event, Watch, measure, unwatched
+from ampere.acquisition.measure import measure
+from ampere.acquisition.progress import Event, Watch, unwatched
 from ampere.core.fingerprint import refuse_to_mix
 from ampere.core.layers import Layer
 from ampere.core.workloads import Workload, WorkloadIdentity, workload_identity

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ampere.acquisition.measure import Effort
+from ampere.acquisition.effort import Effort
 from ampere.core.types import Json
 from ampere_paper.benches import BENCHES, Bench, bench_names
 

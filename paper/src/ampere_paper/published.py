@@ -338,8 +338,8 @@ def examine(case: Case, method: str) -> Row:
         for row in asked:
             said = estimate(row.layers, fit)
             low, high = said.energy_j_interval
-            errors[-1].append(abs(said.energy_j / row.energy_j_per_step - 1))
-            inside[-1].append(low <= row.energy_j_per_step <= high)
+            errors[-1].append(abs(said.energy_j / row.energy_j - 1))
+            inside[-1].append(low <= row.energy_j <= high)
     mape, coverage = (list(map(statistics.fmean, splits)) for splits in (errors, inside))
     return {
         "case": case.name,

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.acquisition.measure import TRIES, Event, Watch
+from ampere.acquisition.bursts import TRIES
+from ampere.acquisition.progress import Event, Watch
 from ampere.core.layers import Layer
 from ampere.core.workloads import Settings
 from ampere.datasets.samples import Dataset, Samples

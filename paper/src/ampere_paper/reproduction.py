@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ampere.acquisition.measure import Event, Watch, unwatched
+from ampere.acquisition.progress import Event, Watch, unwatched
 from ampere.core import units
 from ampere.core.page import Page
 from ampere.core.types import Json

@@ -24,7 +24,8 @@ from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
-from ampere.records.measurement import parse_json, utc_now
+from ampere.records.measurement import utc_now
+from ampere.records.rows import parse_json
 from ampere.reports.html import Report
 from ampere_paper import figures
 from ampere_paper.benches import BENCHES

@@ -20,7 +20,8 @@ from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
-from ampere.records.measurement import parse_json, read_provenance, utc_now
+from ampere.records.measurement import read_provenance, utc_now
+from ampere.records.rows import parse_json
 
 FORMAT = 1
 

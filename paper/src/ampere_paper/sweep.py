@@ -29,7 +29,7 @@ class Sweep:
     @property
     def energy_j(self) -> Array:
         """Joules of a step at each width."""
-        return np.array([row.energy_j_per_step for row in self.rows])
+        return np.array([row.energy_j for row in self.rows])
 
     @property
     def flops(self) -> Array:
@@ -47,8 +47,8 @@ class Sweep:
         rows = [self.rows[i] for i in chosen]
         return gp.fit(
             self.at(np.array([self.widths[i] for i in chosen])),
-            [row.energy_j_per_step for row in rows],
-            [row.error * row.energy_j_per_step for row in rows],
+            [row.energy_j for row in rows],
+            [row.error * row.energy_j for row in rows],
         )
 
 

@@ -37,11 +37,12 @@ def drift_factors(
     """
     levelled = [_levelled(series) for series in (*others, reference)]
     common = np.median(levelled, axis=0)
-    mine = common * _share(_levelled(own), common)
+    followed = common * _share(_levelled(own), common)
     # The reference's own level, with the drift that the others show taken out of it likewise.
-    rest = np.median(levelled[:-1], axis=0) if others else np.zeros(len(common))
-    level = np.log(np.asarray(reference, float) / nominal) - rest * _share(levelled[-1], rest)
-    return [float(value) for value in np.exp(mine + _shift(level))]
+    without = np.median(levelled[:-1], axis=0) if others else np.zeros(len(common))
+    raised = np.log(np.asarray(reference, float) / nominal)
+    level = raised - without * _share(levelled[-1], without)
+    return [float(value) for value in np.exp(followed + _shift(level))]
 
 
 def _levelled(series: Sequence[float]) -> Array:
@@ -57,12 +58,12 @@ def _share(series: Array, common: Array) -> float:
     """
     if len(series) < FEW:
         return 1.0
-    a, b = _clipped(series), _clipped(common)
-    power = float(b @ b)
+    own, shared = _clipped(series), _clipped(common)
+    power = float(shared @ shared)
     if power == 0.0:
         return 0.0
-    slope = float(a @ b) / power
-    unexplained = float(np.square(a - slope * b).sum()) / (len(a) - 2)
+    slope = float(own @ shared) / power
+    unexplained = float(np.square(own - slope * shared).sum()) / (len(own) - 2)
     chance = 2 * unexplained / (slope**2 * power) if slope > 0 else 1.0
     return min(max(slope * (1 - chance), 0.0), 1.0)
 

@@ -10,12 +10,11 @@ device would have made of the same readings.
 from __future__ import annotations
 
 import json
-import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ampere.acquisition.families import Network, input_text, present_loss, read_network
 from ampere.acquisition.loop import make_profiler, resume
@@ -64,7 +63,7 @@ def ask(
         asks = {
             "input": input_text(input),
             "training": training.to_json(),
-            "strategy": vars(strategy or Strategy()),
+            "strategy": _strategy_to_json(strategy or Strategy()),
         }
         header = Header(
             Fingerprint({"device": device}), {"name": "told"}, provenance, model=model, asks=asks
@@ -124,6 +123,11 @@ def _as_network(asked: Variant | Network) -> Network:
     return Network(str(asked), Workload(layers), layers)
 
 
+def _strategy_to_json(strategy: Strategy) -> dict[str, Any]:
+    """Plain data, with the tolerance in force: a later default would be another strategy."""
+    return asdict(replace(strategy, tolerance=strategy.effective_tolerance))
+
+
 def _without_repeats(
     rows: Sequence[Measurement], earlier: Sequence[Measurement]
 ) -> Sequence[Measurement]:
@@ -132,7 +136,7 @@ def _without_repeats(
     new = []
     for row in rows:
         text = json.dumps(row.to_json(), sort_keys=True)
-        if text not in texts or not (math.isfinite(row.time_s_per_step) or row.failed):
+        if text not in texts or (row.time_s_per_step is None and row.failed is None):
             new.append(row)
         texts.add(text)
     if len(new) < len(rows):

@@ -193,7 +193,7 @@ class Isolator:
         _, std = guide.predict(process.scale([_row(widths) for widths in progress.candidates]))
         by_time = guide is process.time
         values = [p.cost.time_s if by_time else p.cost.energy_j for p in process.points]
-        return bool(std.max() <= self.strategy.tolerance * abs(float(np.mean(values))))
+        return bool(std.max() <= self.strategy.effective_tolerance * abs(float(np.mean(values))))
 
 
 def _row(widths: Widths) -> list[int]:

@@ -7,18 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network
 from ampere.acquisition.isolator import Isolator
-from ampere.acquisition.measure import (
-    Effort,
-    Event,
-    Reference,
-    Watch,
-    measure,
-    take_reference,
-    unwatched,
-)
+from ampere.acquisition.measure import measure
 from ampere.acquisition.prober import make_prober
+from ampere.acquisition.progress import Event, Watch, unwatched
+from ampere.acquisition.reference import Reference, take_reference
 from ampere.acquisition.strategy import Strategy
 from ampere.core.fingerprint import changed_conditions, refuse_to_mix
 from ampere.core.layers import Layer, Role

@@ -18,8 +18,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network, members, resampled
-from ampere.acquisition.measure import Effort
 from ampere.acquisition.strategy import TOLERANCES, Strategy
 from ampere.core.arrays import Array
 from ampere.core.choices import smallest
@@ -31,6 +31,7 @@ from ampere.estimators.additive import AdditiveFit, fit_additive, inflation
 from ampere.estimators.base import usable
 from ampere.estimators.encoding import STEP, depth_context, distinct
 from ampere.estimators.sum_process import SumProcess
+from ampere.records.failure import Cause
 from ampere.records.measurement import Measurement
 
 START = 4  # networks that are measured before anything is known: the first in the list
@@ -94,7 +95,8 @@ class Prober:
         key = network_identity(row.layers)
         probe = self._open.pop(key, None)
         self._asked.discard(key)
-        if row.failed is not None and "memory" in row.failed and probe is not None:
+        failed = row.failed
+        if failed is not None and failed.cause is Cause.MEMORY and probe is not None:
             # What is larger will not fit either.
             self._open = {k: p for k, p in self._open.items() if _bytes(p) < _bytes(probe)}
 
@@ -251,7 +253,7 @@ def make_prober(
     return Prober(
         probes,
         asked_about or [network.layers for network in others] or [itself.layers],
-        strategy.tolerance,
+        strategy.effective_tolerance,
         strategy.max_measurements,
         strategy.guide,
         effort or Effort(),

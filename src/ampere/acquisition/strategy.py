@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from ampere.errors import DataError
@@ -20,14 +19,14 @@ class Strategy:
 
     The additive method stops at `max_measurements` in all, or when half of the 90 % interval of the
     models that it was made for is `tolerance` of them; the paper's at `max_points` of each kind, or
-    when its largest standard deviation is `tolerance` of it. The default is the method's own.
+    when its largest standard deviation is `tolerance` of it. None is the method's own tolerance.
     """
 
     method: str = "additive"
     max_measurements: int = 40
     seed: int = 0
     max_points: int = 20
-    tolerance: float = math.nan
+    tolerance: float | None = None
     guide: str = "energy"
     kernel: str = "matern52"
 
@@ -38,12 +37,15 @@ class Strategy:
             raise DataError(f"max_measurements is {self.max_measurements}: use 2 or more")
         if self.max_points < 2:
             raise DataError(f"max_points is {self.max_points}: at least the 2 bounds are needed")
-        if math.isnan(self.tolerance):
-            object.__setattr__(self, "tolerance", TOLERANCES[self.method])
-        if not 0 < self.tolerance < 1:
+        if not 0 < self.effective_tolerance < 1:
             raise DataError(f"tolerance is {self.tolerance}: use a share such as 0.05")
         if self.guide not in GUIDES:
             raise DataError(f"unknown guide {self.guide!r}: use one of {', '.join(GUIDES)}")
         if self.kernel not in KERNELS:
             kernels = ", ".join(KERNELS)
             raise DataError(f"unknown kernel {self.kernel!r}: use one of {kernels}")
+
+    @property
+    def effective_tolerance(self) -> float:
+        """The tolerance in force: the given one, or the method's own."""
+        return TOLERANCES[self.method] if self.tolerance is None else self.tolerance

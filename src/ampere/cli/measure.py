@@ -44,8 +44,8 @@ def measure(
             }
         )
     page = Page(
-        f"{model}: {units.joules(measurement.energy_j_per_step)} and"
-        f" {units.seconds(measurement.time_s_per_step)} a training step",
+        f"{model}: {units.joules(measurement.energy_j)} and"
+        f" {units.seconds(measurement.time_s)} a training step",
         facts=[
             (
                 "idle",

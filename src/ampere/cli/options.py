@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from ampere.acquisition.measure import Effort
+    from ampere.acquisition.effort import Effort
     from ampere.core.training import Training
     from ampere.devices.registry import AnyDevice
 
@@ -209,7 +209,7 @@ class Care:
 
     def effort(self) -> Effort | None:
         """What was said, if anything."""
-        from ampere.acquisition.measure import Effort
+        from ampere.acquisition.effort import Effort
 
         if not self.quick and self.precision is None and self.burst_s is None:
             return None

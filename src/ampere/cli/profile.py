@@ -65,7 +65,7 @@ class StrategyOptions:
             method=self.method,
             max_measurements=self.measurements,
             max_points=self.max_points,
-            tolerance=math.nan if self.tolerance is None else self.tolerance,
+            tolerance=self.tolerance,
             guide=self.guide,
             kernel=self.kernel,
         )

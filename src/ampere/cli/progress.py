@@ -13,7 +13,7 @@ from ampere.core import units
 from ampere.core.page import printable
 
 if TYPE_CHECKING:
-    from ampere.acquisition.measure import Event, Watch
+    from ampere.acquisition.progress import Event, Watch
 
 PAUSE_S = 0.25
 

@@ -32,7 +32,7 @@ def tell(
     """
     from ampere.acquisition import exchange
     from ampere.records.journal import read_journal
-    from ampere.records.measurement import read_rows
+    from ampere.records.rows import read_rows
 
     before = len(read_journal(path)[1]) if path.exists() else 0
     learned = exchange.tell(path, read_rows(rows), any_device=any_device)

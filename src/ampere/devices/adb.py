@@ -105,8 +105,8 @@ class AdbDevice(WorkerDevice):
         except subprocess.TimeoutExpired:
             raise DeviceError(f"{which} does not answer: is it on, and connected?") from None
         if done.returncode != 0:
-            said = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
-            errors = [line for line in said if line.startswith(("error:", "adb"))]  # hints follow
-            why = (errors or said[-1:] or [f"exit code {done.returncode}"])[0]
+            lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+            errors = [line for line in lines if line.startswith(("error:", "adb"))]  # hints follow
+            why = (errors or lines[-1:] or [f"exit code {done.returncode}"])[0]
             raise DeviceError(f"{which} cannot be reached by adb: {why}")
         return done.stdout.decode(errors="replace")

@@ -33,8 +33,8 @@ class Burst:
 class Device(Protocol):
     """Hardware with settings.
 
-    A crash, hang or lack of memory raises `MeasurementFailed`, a reading that cannot be true
-    `MeterFault`; a device that is lost for good `DeviceError`.
+    A crash, a hang or a lack of memory raises a `MeasurementFailed` of its own type, a reading that
+    cannot be true `MeterFault`; a device that is lost for good `DeviceError`.
     """
 
     @property

@@ -119,12 +119,12 @@ def simulated_devices() -> tuple[str, ...]:
 
 def load_hardware(name: str) -> Hardware:
     """The parameters of a device by its name."""
-    known = simulated_devices()
-    if name not in known:
-        raise DeviceError(f"no simulated device is named {name!r}: use one of {', '.join(known)}")
+    names = simulated_devices()
+    if name not in names:
+        raise DeviceError(f"no simulated device is named {name!r}: use one of {', '.join(names)}")
     file = files("ampere.devices").joinpath("simulations", f"{name}.json")
-    given = json.loads(file.read_text(encoding="utf-8"))["parameters"]
-    values = {field.name: given[field.name]["value"] for field in fields(Hardware)}
+    parameters = json.loads(file.read_text(encoding="utf-8"))["parameters"]
+    values = {field.name: parameters[field.name]["value"] for field in fields(Hardware)}
     return Hardware(**{**values, "clocks_mhz": tuple(values["clocks_mhz"])})
 
 
@@ -154,9 +154,13 @@ class Stage:
 
 
 STAGES = {
-    "forward": Stage(2, 1, 0, near=1, far=1, weights=1),
-    "backward": Stage(1, 1, 1, near=1, far=2, weights=2),
-    "update": Stage(1, 0, 2, near=0, far=0, weights=3),
+    "forward": Stage(
+        loss_launches=2, call_launches=1, weights_launches=0, near=1, far=1, weights=1
+    ),
+    "backward": Stage(
+        loss_launches=1, call_launches=1, weights_launches=1, near=1, far=2, weights=2
+    ),
+    "update": Stage(loss_launches=1, call_launches=0, weights_launches=2, near=0, far=0, weights=3),
 }
 
 
@@ -196,9 +200,9 @@ def _pace(hardware: Hardware, pieces: Sequence[Piece], clock_mhz: float) -> Pace
     speed = clock_mhz / hardware.clocks_mhz[0]
     heat = hardware.voltage(clock_mhz) ** 2
     return Pace(
-        sum(p.launch_s / speed + max(p.compute_s / speed, p.memory_s) for p in pieces),
-        hardware.active_w * speed * heat,
-        sum(heat * p.compute_j + p.memory_j for p in pieces),
+        time_s=sum(p.launch_s / speed + max(p.compute_s / speed, p.memory_s) for p in pieces),
+        active_w=hardware.active_w * speed * heat,
+        dynamic_j=sum(heat * p.compute_j + p.memory_j for p in pieces),
     )
 
 
@@ -212,11 +216,11 @@ def _piece(hardware: Hardware, name: str, layer: Layer, follower: Layer | None) 
         cached = stage.near * activation * min(1.0, hardware.cache_bytes / max(touched, 1.0))
     dram = (stage.near + stage.far) * activation + stage.weights * parameters - cached
     return Piece(
-        stage.launches(layer) * hardware.launch_s,
-        flops / (hardware.peak_flops * hardware.utilisation),
-        dram / hardware.dram_bytes_per_s + cached / hardware.cache_bytes_per_s,
-        flops * hardware.flop_j,
-        dram * hardware.dram_byte_j + cached * hardware.cache_byte_j,
+        launch_s=stage.launches(layer) * hardware.launch_s,
+        compute_s=flops / (hardware.peak_flops * hardware.utilisation),
+        memory_s=dram / hardware.dram_bytes_per_s + cached / hardware.cache_bytes_per_s,
+        compute_j=flops * hardware.flop_j,
+        memory_j=dram * hardware.dram_byte_j + cached * hardware.cache_byte_j,
     )
 
 

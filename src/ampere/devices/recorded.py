@@ -7,7 +7,6 @@ among `networks`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -39,7 +38,7 @@ class RecordedDevice:
         self._rows = {
             workload_identity(row.stage, row.layers): row
             for row in rows
-            if row.failed is None and math.isfinite(row.time_s_per_step)
+            if row.energy_j_per_step is not None and row.time_s_per_step is not None
         }
         if not self.networks:
             raise DataError(f"{path} has no measurement to replay: no joules and seconds of a step")
@@ -49,8 +48,8 @@ class RecordedDevice:
     @property
     def provenance(self) -> Provenance:
         """Recorded, if they were measured once; else what they were."""
-        known = self._header.provenance
-        return Provenance.RECORDED if known.metered == "measured" else known
+        original = self._header.provenance
+        return Provenance.RECORDED if original.metered == "measured" else original
 
     @property
     def networks(self) -> tuple[Measurement, ...]:
@@ -60,8 +59,8 @@ class RecordedDevice:
     @property
     def fingerprint(self) -> Fingerprint:
         """The journal's own, marked as recorded."""
-        known = self._header.fingerprint
-        return Fingerprint({**known.identity, "recorded": "yes"}, known.conditions)
+        original = self._header.fingerprint
+        return Fingerprint({**original.identity, "recorded": "yes"}, original.conditions)
 
     def load(self, workload: Workload) -> Loaded:
         """Find a network in the journal."""
@@ -106,14 +105,14 @@ def _corrected(row: Measurement) -> list[tuple[float, float]]:
     """Bursts as the row's own numbers came from them; without bursts, those numbers."""
     columns = [row.bursts.get(name) for name in BURSTS]
     lists = [column for column in columns if isinstance(column, list)]
-    found = []
+    costs = []
     if len(lists) == len(BURSTS) and len({len(column) for column in lists}) == 1:
         left_out = row.bursts.get("outlier") or ()
         for i, values in enumerate(zip(*lists, strict=True)):
             if i not in left_out and all(map(_is_cost, values)):  # null: a reading that was lost
                 joules, seconds, hungrier, slower = values
-                found.append((joules / hungrier, seconds / slower))
-    return found or [(row.energy_j_per_step, row.time_s_per_step)]
+                costs.append((joules / hungrier, seconds / slower))
+    return costs or [(row.energy_j, row.time_s)]
 
 
 def _is_cost(value: Json) -> bool:

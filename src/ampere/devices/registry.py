@@ -43,14 +43,13 @@ def open_device(
     needs_target = kind in ("ssh", "simulated", "recorded")
     if kind not in OPTIONS or (needs_target and not target) or (kind == "local" and rest):
         raise DeviceError(f"unknown device {text!r}: use {FORMS}")
-    own = (settings, meter, meter_settings)
     if kind in ("simulated", "recorded") and (meter != AUTO or settings not in (None, Settings())):
         raise DeviceError(f"a {kind} device has a meter and settings of its own: leave yours out")
     options = _options(text, parts, OPTIONS[kind])
     ways: dict[str, Callable[[], AnyDevice]] = {
-        "local": lambda: LocalDevice(*own),
-        "ssh": lambda: SshDevice(target, *own, **options),
-        "adb": lambda: AdbDevice(target, *own, **options),
+        "local": lambda: LocalDevice(settings, meter, meter_settings),
+        "ssh": lambda: SshDevice(target, settings, meter, meter_settings, **options),
+        "adb": lambda: AdbDevice(target, settings, meter, meter_settings, **options),
         "simulated": lambda: SimulatedDevice(target, seed=_whole(text, options.get("seed", "0"))),
         "recorded": lambda: RecordedDevice(target),
     }
@@ -67,18 +66,18 @@ def device_or_local(device: Device | None) -> Iterator[Device]:
         yield local
 
 
-def _options(text: str, parts: list[str], known: tuple[str, ...]) -> dict[str, Any]:
-    """What stands behind the device: `name=value`, each name known and given once."""
-    found: dict[str, Any] = {}
+def _options(text: str, parts: list[str], allowed: tuple[str, ...]) -> dict[str, Any]:
+    """What stands behind the device: `name=value`, each name allowed, and there once."""
+    options: dict[str, Any] = {}
     for part in parts:
         name, _, value = (each.strip() for each in part.partition("="))
-        if name not in known:
-            listed = f"its options are: {', '.join(known)}" if known else "it has no options"
+        if name not in allowed:
+            listed = f"its options are: {', '.join(allowed)}" if allowed else "it has no options"
             raise DeviceError(f"device {text!r} does not take {name!r}; {listed}")
-        if not value or name in found:
+        if not value or name in options:
             raise DeviceError(f"device {text!r}: give {name}=value, once")
-        found[name] = value
-    return found
+        options[name] = value
+    return options
 
 
 def _whole(text: str, number: str) -> int:

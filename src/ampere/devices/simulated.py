@@ -20,6 +20,7 @@ import math
 import random
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import astuple
 
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Features, Layer, LayerKind, Role, structure_of
@@ -28,7 +29,7 @@ from ampere.core.widths import Widths
 from ampere.core.workloads import IDLE_STEP_S, Workload
 from ampere.devices.base import Burst, Loaded
 from ampere.devices.physics import STAGES, Hardware, Pace, held_bytes, load_hardware, paces
-from ampere.errors import DeviceError, MeasurementFailed
+from ampere.errors import DeviceError, OutOfMemory
 from ampere.meters.base import Provenance, Reading, Resolution, energy_between
 
 # The network that other devices run as their reference: a convolution, ReLU and a linear layer.
@@ -177,17 +178,12 @@ class SimulatedDevice:
         if stage == "reference":
             return paces(self._hardware, REFERENCE_LAYERS)
         if stage != "step" and stage not in STAGES:
-            known = ", ".join(["step", *STAGES])
-            raise DeviceError(f"unknown stage {stage!r}: use one of {known}")
-        sizes = [
-            (layer.count * a, layer.count * p) for layer in layers for a, p in [held_bytes(layer)]
-        ]
-        # Activations wait for the backward pass, one gradient of them and those of all weights.
-        need = sum(a + 2 * p for a, p in sizes) + max((a for a, _ in sizes), default=0.0)
-        if need > self._hardware.memory_bytes:
-            raise MeasurementFailed(
-                f"out of memory: it needs {need / 1e9:.1f} GB, the simulated {self._name} has "
-                f"{self._hardware.memory_bytes / 1e9:.1f} GB"
+            raise DeviceError(f"unknown stage {stage!r}: use one of {', '.join(['step', *STAGES])}")
+        needed_bytes = _training_bytes(layers)
+        if needed_bytes > self._hardware.memory_bytes:
+            raise OutOfMemory(
+                f"out of memory: it needs {needed_bytes / 1e9:.1f} GB, the simulated {self._name}"
+                f" has {self._hardware.memory_bytes / 1e9:.1f} GB"
             )
         return paces(self._hardware, layers, stage)
 
@@ -239,9 +235,16 @@ class SimulatedDevice:
             self._level = max(self._level - 1, 0)
 
 
+def _training_bytes(layers: tuple[Layer, ...]) -> float:
+    """Activations wait for the backward pass, one gradient of them and those of all weights."""
+    sizes = [[layer.count * size for size in held_bytes(layer)] for layer in layers]
+    largest = max((activations for activations, _ in sizes), default=0.0)
+    return sum(activations + 2 * parameters for activations, parameters in sizes) + largest
+
+
 def _counted(layer: Layer) -> Layer:
     """The layer with all its features; they are counted where any is missing."""
-    if None not in vars(layer.features).values():
+    if None not in astuple(layer.features):
         return layer
     structure_of(layer.kind)  # without one there is nothing to count
     from ampere.pytorch.graph.counter import with_features

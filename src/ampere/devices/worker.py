@@ -7,9 +7,11 @@ It speaks JSON lines on standard input and output, one answer a request, and end
     {"do": "load", "workload": ...}                 -> {"handle": 1}
     {"do": "burst", "handle": 1, "steps": 20}       -> {"energy_j": ..., "time_s": ...}
     {"do": "unload", "handle": 1}                   -> {}
+    whatever goes wrong                             -> {"error": "OutOfMemory", "message": ...}
 
-A crash, a hang or a lack of memory takes down this process and nothing else. It is also what runs
-on other devices, whose Python may be as old as 3.8: so are all files that it imports.
+An error is answered by the name of its class in `errors`; its message is for people. A crash, a
+hang or a lack of memory takes down this process and nothing else. It is also what runs on other
+devices, whose Python may be as old as 3.8: so are all files that it imports.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +82,7 @@ class Worker:
         return {
             **answer,
             "provenance": self.meter.provenance.value,
-            "resolution": vars(self.meter.resolution),
+            "resolution": asdict(self.meter.resolution),
             "meter": {"name": name, "settings": chosen},
         }
 
@@ -90,8 +93,8 @@ class Worker:
     def load(self, workload: dict[str, Any]) -> dict[str, Any]:
         """Build a workload; its handle is how later requests name it."""
         handle = 1 + max(self.steps, default=0)
-        wanted = Workload.from_json(workload)
-        if wanted.stage == "idle":
+        asked = Workload.from_json(workload)
+        if asked.stage == "idle":
             self.steps[handle] = lambda: time.sleep(IDLE_STEP_S)
             return {"handle": handle}
         from ampere.pytorch.runtime.trainer import make_trainer
@@ -101,8 +104,8 @@ class Worker:
             # The framework stays, and what it imports when it first runs: to look for garbage in
             # all of it would take 0.15 s each time.
             gc.freeze()
-        stage = "step" if wanted.stage == "reference" else wanted.stage
-        self.steps[handle] = make_trainer(wanted, self.settings).stage(stage)
+        stage = "step" if asked.stage == "reference" else asked.stage
+        self.steps[handle] = make_trainer(asked, self.settings).stage(stage)
         gc.collect()  # cycles in what was unloaded since
         return {"handle": handle}
 
@@ -126,7 +129,7 @@ class Worker:
         if self.meter is None or before is None or after is None:
             return {"time_s": time_s}
         energy_j, time_s = energy_between(before, after)
-        return {"energy_j": energy_j, "time_s": time_s, "resolution": vars(self.meter.resolution)}
+        return {"energy_j": energy_j, "time_s": time_s, "resolution": asdict(self.meter.resolution)}
 
     def unload(self, handle: int) -> dict[str, Any]:
         """Forget a workload."""
@@ -144,9 +147,10 @@ def answer(worker: Worker, line: str) -> dict[str, Any]:
     except AmpereError as error:
         return {"error": type(error).__name__, "message": str(error)}
     except MemoryError:
-        return {"error": "MeasurementFailed", "message": "out of memory"}
+        return {"error": "OutOfMemory", "message": "out of memory"}
     except Exception as error:
-        return {"error": "MeasurementFailed", "message": f"{type(error).__name__}: {_line(error)}"}
+        kind = "OutOfMemory" if _lacks_memory(error) else "MeasurementFailed"
+        return {"error": kind, "message": f"{type(error).__name__}: {_line(error)}"}
 
 
 def keep_memory() -> str:
@@ -163,6 +167,16 @@ def keep_memory() -> str:
     except (OSError, AttributeError):
         return "as the system does"
     return "kept" if kept else "as the system does"
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether the framework ran out of memory.
+
+    torch has a class of its own for that on GPUs, and on a processor no more than words.
+    """
+    text = str(error).lower()
+    words = ("out of memory", "not enough memory", "allocate memory")
+    return type(error).__name__ == "OutOfMemoryError" or any(each in text for each in words)
 
 
 def _line(error: Exception) -> str:

@@ -81,7 +81,7 @@ class AdditiveFit:
             self.encoder.knows(layer) and self.encoder.covers(layer) for layer in row.layers
         ):
             raise DataError(f"{row!r} has layers of new kinds: fit all rows anew")
-        if self.time is None and math.isfinite(row.time_s_per_step):
+        if self.time is None and row.time_s_per_step is not None:
             raise DataError("it has the first time of all rows: fit all rows anew")
         if reason := _contradiction(row, self):
             raise DataError(f"{reason}: fit all rows anew")
@@ -98,12 +98,12 @@ class AdditiveFit:
             return process.add(encoded, told)
 
         time = self.time
-        if time is not None and math.isfinite(row.time_s_per_step):
-            time = added(time, row.time_s_per_step)
+        if time is not None and row.time_s_per_step is not None:
+            time = added(time, row.time_s)
         return replace(
             self,
             layers=layers,
-            energy=added(self.energy, row.energy_j_per_step),
+            energy=added(self.energy, row.energy_j),
             time=time,
             bounds=_bounds([*self.layers, *row.layers]),
         )
@@ -202,7 +202,7 @@ def _without_wrong_times(
     rows: Sequence[Measurement], fit: AdditiveFit
 ) -> tuple[AdditiveFit, list[Rejection]]:
     """The fit without seconds that all others contradict; the joules beside them are kept."""
-    timed = [row for row in rows if math.isfinite(row.time_s_per_step)]
+    timed = [row for row in rows if row.time_s_per_step is not None]
     suspects = _suspects(fit.time) if fit.time else []
     if not suspects:
         return fit, []
@@ -246,13 +246,13 @@ def fit_roofline(measurements: Sequence[Measurement]) -> RooflineFit:
     if not rows:
         raise DataError("there is no measurement to fit: every row failed, or there are none")
     encoder = Encoder.of([STEP, *(layer for row in rows for layer in row.layers)])
-    joules = [row.energy_j_per_step for row in rows]
+    joules = [row.energy_j for row in rows]
     energy, said = _coefficients(rows, encoder, joules)
     error = float(np.sqrt(np.square(said / joules - 1).mean()))
-    timed = [row for row in rows if math.isfinite(row.time_s_per_step)]
+    timed = [row for row in rows if row.time_s_per_step is not None]
     if not timed:
         return RooflineFit(encoder, energy, None, error)
-    time, _ = _coefficients(timed, encoder, [row.time_s_per_step for row in timed])
+    time, _ = _coefficients(timed, encoder, [row.time_s for row in timed])
     return RooflineFit(encoder, energy, time, error)
 
 
@@ -281,16 +281,16 @@ def inflation(rows: int) -> float:
 def _fit(rows: Sequence[Measurement], tile: int) -> AdditiveFit:
     layers, counts = distinct([(*row.layers, STEP) for row in rows])
     encoder = Encoder.of(layers, tile)
-    energy = _process(rows, encoder, layers, counts, [row.energy_j_per_step for row in rows])
+    energy = _process(rows, encoder, layers, counts, [row.energy_j for row in rows])
     fit = AdditiveFit(encoder, tuple(layers), energy, None, _bounds(layers))
-    timed = [row for row in rows if math.isfinite(row.time_s_per_step)]
+    timed = [row for row in rows if row.time_s_per_step is not None]
     return _timed(fit, timed) if timed else fit
 
 
 def _timed(fit: AdditiveFit, rows: Sequence[Measurement]) -> AdditiveFit:
     """The fit with the seconds of these rows."""
     counts = count([(*row.layers, STEP) for row in rows], fit.layers)
-    seconds = [row.time_s_per_step for row in rows]
+    seconds = [row.time_s for row in rows]
     start = fit.energy.hyper
     return replace(fit, time=_process(rows, fit.encoder, fit.layers, counts, seconds, start))
 
@@ -316,7 +316,7 @@ def _choose_tile(rows: Sequence[Measurement]) -> int:
         return 0
     some = rows if len(rows) <= TILE_ROWS else [rows[i] for i in _some(len(rows), TILE_ROWS)]
     layers, counts = distinct([(*row.layers, STEP) for row in some])
-    joules = [row.energy_j_per_step for row in some]
+    joules = [row.energy_j for row in some]
 
     def density(tile: int) -> float:
         process = _process(some, Encoder.of(layers, tile), layers, counts, joules)
@@ -333,7 +333,7 @@ def _gross_faults(rows: Sequence[Measurement]) -> dict[int, str]:
     """Rows that are several times what their layers' features suggest: a meter wrapped around."""
     if len(rows) < ENOUGH:
         return {}
-    joules = np.array([row.energy_j_per_step for row in rows])
+    joules = np.array([row.energy_j for row in rows])
     encoder = Encoder.of([STEP, *(layer for row in rows for layer in row.layers)])
     _, said = _coefficients(rows, encoder, joules.tolist())
     off = np.log(joules / said)
@@ -361,14 +361,14 @@ def _suspects(process: sum_process.SumProcess) -> list[int]:
 def _contradiction(row: Measurement, fit: AdditiveFit) -> str | None:
     """How a row contradicts a fit that does not know it; None if it does not."""
     said = _expected(row, fit)
-    ratio = _far(row.energy_j_per_step, row.error, said.energy_j, said.energy_j_std)
+    ratio = _far(row.energy_j, row.error, said.energy_j, said.energy_j_std)
     return f"{row!r} is {ratio} what all other rows say" if ratio else None
 
 
 def _wrong_time(row: Measurement, fit: AdditiveFit) -> str | None:
     """The same of its seconds."""
     said = _expected(row, fit)
-    ratio = _far(row.time_s_per_step, row.error, said.time_s, said.time_s_std)
+    ratio = _far(row.time_s, row.error, said.time_s, said.time_s_std)
     return f"the seconds of {row!r} are {ratio} what all other rows say" if ratio else None
 
 
@@ -399,4 +399,4 @@ def _bounds(layers: Sequence[Layer]) -> dict[str, dict[str, tuple[int, int]]]:
 def _order(row: Measurement) -> tuple[str, float]:
     """A place for each row that does not depend on when it was told."""
     keys = [[*map(repr, layer.identity), layer.count] for layer in row.layers]
-    return json.dumps(keys), row.energy_j_per_step
+    return json.dumps(keys), row.energy_j

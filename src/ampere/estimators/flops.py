@@ -80,7 +80,7 @@ def fit_flops_affine(measurements: Sequence[Measurement]) -> FlopsFit:
 
 def _fit(measurements: Sequence[Measurement], solve: Solve, method: str) -> FlopsFit:
     totals = [
-        (_lasts(row), flops, row.energy_j_per_step, row.time_s_per_step)
+        (_lasts(row), flops, row.energy_j, row.time_s)
         for row in usable(measurements)
         if (flops := _flops(row)) is not None
     ]

@@ -159,8 +159,8 @@ def _is_single(row: Measurement) -> bool:
 def _fit_stage(rows: Sequence[Measurement]) -> StageCost:
     points = [_point(row.layers[0]) for row in rows]
     return StageCost(
-        _fit_polynomial(points, [row.energy_j_per_step for row in rows]),
-        _fit_polynomial(points, [row.time_s_per_step for row in rows]),
+        _fit_polynomial(points, [row.energy_j for row in rows]),
+        _fit_polynomial(points, [row.time_s for row in rows]),
     )
 
 

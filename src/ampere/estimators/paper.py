@@ -111,7 +111,7 @@ def fit_paper(measurements: Sequence[Measurement], kernel: str = "matern52") -> 
             if chosen:
                 points = isolated_points(name, chosen, processes)
                 processes[name] = fit_kind(name, points, kernel)
-                totals_j = [row.energy_j_per_step for row in chosen]
+                totals_j = [row.energy_j for row in chosen]
                 surprises += _surprises(processes[name], totals_j)
                 waiting.remove(name)
                 break
@@ -161,7 +161,7 @@ def _subtract(
     row: Measurement, count: int, others: Sequence[Layer], known: Mapping[str, KindProcess]
 ) -> Cost:
     error = row.error
-    energy, time = row.energy_j_per_step, row.time_s_per_step
+    energy, time = row.energy_j, row.time_s
     energy_var, time_var = (error * energy) ** 2, (error * time) ** 2
     for layer in others:
         cost = known[layer.kind.name].predict(layer.widths)

@@ -14,15 +14,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ampere.acquisition.measure import (
-    Effort,
-    Event,
-    Reference,
-    Watch,
-    measure,
-    take_reference,
-    unwatched,
-)
+from ampere.acquisition.effort import Effort
+from ampere.acquisition.measure import measure
+from ampere.acquisition.progress import Event, Watch, unwatched
+from ampere.acquisition.reference import Reference, take_reference
 from ampere.core import units
 from ampere.core.layers import Layer
 from ampere.core.page import Page, bar
@@ -196,11 +191,11 @@ def _judge(
     nominal: Reference,
     device: Device,
 ) -> Check:
-    stacked_j = tuple(row.energy_j_per_step for row in stacks)
+    stacked_j = tuple(row.energy_j for row in stacks)
     line = trend(DEPTHS, stacked_j)
-    order_j = {text: row.energy_j_per_step for text, row in orders.items()}
+    order_j = {text: row.energy_j for text, row in orders.items()}
     middle = statistics.fmean(order_j.values())
-    again = [row.energy_j_per_step for row in repeats]
+    again = [row.energy_j for row in repeats]
     return Check(
         repeat_error=statistics.stdev(again) / statistics.fmean(again),
         burst_spread=statistics.fmean(row.spread for row in repeats),

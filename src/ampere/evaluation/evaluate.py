@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network, members
 from ampere.acquisition.loop import reference_of
-from ampere.acquisition.measure import Effort, Event, Watch, measure, unwatched
+from ampere.acquisition.measure import measure
+from ampere.acquisition.progress import Event, Watch, unwatched
 from ampere.core import units
 from ampere.core.fingerprint import refuse_to_mix
 from ampere.core.layers import network_identity
@@ -343,13 +345,13 @@ def result_of(
         if fit is fits[0]:
             interval = answer.energy_j_interval
     if few.failed is None:
-        said["extrapolation"] = few.energy_j_per_step
+        said["extrapolation"] = few.energy_j
     return ModelResult(
         member.name,
-        (first.energy_j_per_step + second.energy_j_per_step) / 2,
-        (first.time_s_per_step + second.time_s_per_step) / 2,
-        first.energy_j_per_step,
-        second.energy_j_per_step,
+        (first.energy_j + second.energy_j) / 2,
+        (first.time_s + second.time_s) / 2,
+        first.energy_j,
+        second.energy_j,
         said,
         interval,
         sum(layer.count * (layer.features.flops or 0.0) for layer in member.layers),

@@ -16,6 +16,7 @@ from ampere.core.layers import Layer
 from ampere.core.workloads import Workload
 from ampere.devices.base import Burst, Device
 from ampere.errors import DataError, MeasurementFailed, MeterFault
+from ampere.records.failure import Failure
 from ampere.records.measurement import Measurement, utc_now
 
 
@@ -30,7 +31,7 @@ def extrapolate(
     try:
         burst = _burst(device, workload, steps)
     except (MeasurementFailed, MeterFault) as error:  # too few for a coarse meter
-        failed = str(error)
+        failed = Failure.of(error)
     common = Measurement(
         tuple(layers),
         device=device.fingerprint.id,

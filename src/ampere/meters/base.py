@@ -89,6 +89,7 @@ class Meter(ABC):
     """
 
     name: ClassVar[str]
+    rung: ClassVar[int] = 1000  # on the ladder of ampere's own meters: `auto` tries low ones first
     provenance: ClassVar[Provenance]
     summary: ClassVar[str]  # what it reads, in a line
     accelerators: ClassVar[tuple[str, ...]] = ("cpu", "cuda", "mps")  # whose joules are in it

@@ -94,15 +94,15 @@ def run_loads(
 ) -> list[Load]:
     """Idle, then some of the cores busy, then all, each under the meter."""
     steps = sorted({0, 1, (cores + 1) // 2, cores})
-    found = []
+    loads = []
     power_w = 1.0
     for busy in (*steps, *reversed(steps)):  # up and down, so that a drift cancels out
         seconds = max(SECONDS, meter.resolution.window_s(power_w, 0.02))
         watch(f"{busy} of {cores} cores busy for {seconds:.0f} s")
         load = _run_load(meter, busy, seconds)
         power_w = load.energy_j / load.time_s
-        found.append(load)
-    return found
+        loads.append(load)
+    return loads
 
 
 def store(calibration: Calibration) -> Path:
@@ -127,17 +127,23 @@ def stored() -> Calibration | None:
         off = None if row["error"] is None else float(row["error"])
         if not all(0 <= number < math.inf for number in (*watts, off or 0.0)) or not any(watts):
             raise ValueError(f"no watts of a processor: {watts} W ± {off}")
-        return Calibration(*watts, off, str(row["against"]), str(row["when"]))
+        return Calibration(
+            idle_w=watts[0],
+            active_w=watts[1],
+            error=off,
+            against=str(row["against"]),
+            when=str(row["when"]),
+        )
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
         raise MeterError(f"{path} is damaged ({error}): delete it, or calibrate again") from None
 
 
-def calibrated(name: str, given: Mapping[str, float | str]) -> dict[str, float | str]:
-    """Settings of a meter: those given, and what it was calibrated to here for the rest."""
-    found = stored() if name == "cpu" and len(given) < 2 else None
-    return {**(found.settings if found else {}), **given}
+def calibrated(name: str, settings: Mapping[str, float | str]) -> dict[str, float | str]:
+    """Settings of a meter: the user's, and what it was calibrated to here for the rest."""
+    calibration = stored() if name == "cpu" and len(settings) < 2 else None
+    return {**(calibration.settings if calibration else {}), **settings}
 
 
 def _run_load(meter: Meter, busy: int, seconds: float) -> Load:

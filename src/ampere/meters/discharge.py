@@ -4,7 +4,7 @@ A battery shows what is left in it, or what is drawn from it, in steps and from 
 
     left                                 energy   joules: their fall is what was spent
       │ ──p┐                             charge   coulombs: their fall × the mean voltage
-      │    └a─────b┐                     power    watts, integrated (see integrating.py)
+      │    └a─────b┐                     power    watts, integrated (see integration.py)
       │            └n──┐
       └──────────────────────── time     p, a, b, n: looks at it
 
@@ -204,18 +204,18 @@ class DischargeMeter(Meter):
 
     def _choose(self, source: str, batteries: Mapping[str, Battery]) -> str:
         if source not in (AUTO, *self.documented):
-            known = ", ".join((AUTO, *self.documented))
-            raise MeterError(f"meter {self.name}: source={source} is unknown; choose of {known}")
-        found = [
+            sources = ", ".join((AUTO, *self.documented))
+            raise MeterError(f"meter {self.name}: source={source} is unknown; choose of {sources}")
+        usable = [
             wanted
             for wanted in self.preferred
             if wanted in self.documented and all(b.shows(wanted) for b in batteries.values())
         ]
-        if not found:
+        if not usable:
             raise MeterError(f"the battery shows none of {', '.join(self.documented)}")
-        if source not in (AUTO, *found):
-            raise MeterError(f"the battery does not show {source}; choose of {', '.join(found)}")
-        return found[0] if source == AUTO else source
+        if source not in (AUTO, *usable):
+            raise MeterError(f"the battery does not show {source}; choose of {', '.join(usable)}")
+        return usable[0] if source == AUTO else source
 
     def _count(self, time_s: float, batteries: Mapping[str, Battery]) -> None:
         for name, battery in batteries.items():

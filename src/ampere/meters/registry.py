@@ -1,7 +1,8 @@
 """The meters of this machine: which there are, which can be used, and how one is opened.
 
-A meter is a subclass of `Meter` that the entry-point group `ampere.meters` names. One from another
-package registers in the same way as ampere's own:
+A meter is a subclass of `Meter`. ampere's own stand in the folder `drivers`, one file a meter that
+has its name; its `rung` says where it stands on the ladder that `auto` climbs, best first. One from
+another package registers by an entry point:
 
     [project.entry-points."ampere.meters"]
     ina219 = "my_package:Ina219Meter"
@@ -11,11 +12,14 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import pkgutil
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
 from typing import Any
 
 from ampere.errors import MeterError
+from ampere.meters import drivers
 from ampere.meters.base import AUTO, Meter, Provenance, Reading, Resolution, energy_between
 
 __all__ = [
@@ -30,30 +34,11 @@ __all__ = [
     "energy_between",
     "meter_classes",
     "open_meter",
+    "own_meters",
     "parse_meter",
 ]
 
 GROUP = "ampere.meters"
-
-# The ladder, best rung first. Also in pyproject.toml; repeated so that ampere runs from a checkout
-# that is not installed.
-_OWN = {
-    "jetson": "ampere.meters.drivers.jetson:JetsonMeter",
-    "nvml": "ampere.meters.drivers.nvml:NvmlMeter",
-    "rapl": "ampere.meters.drivers.rapl:RaplMeter",
-    "amdsmi": "ampere.meters.drivers.zeus:AmdMeter",
-    "apple": "ampere.meters.drivers.zeus:AppleMeter",
-    "emi": "ampere.meters.drivers.zeus:EmiMeter",
-    "hwmon": "ampere.meters.drivers.hwmon:HwmonMeter",
-    "shelly": "ampere.meters.drivers.shelly:ShellyMeter",
-    "log": "ampere.meters.drivers.log:LogMeter",
-    "battery": "ampere.meters.drivers.battery:BatteryMeter",
-    "android": "ampere.meters.drivers.android:AndroidMeter",
-    "iphone": "ampere.meters.drivers.iphone:IphoneMeter",
-    "cpu": "ampere.meters.drivers.cpu:CpuMeter",
-    "replay": "ampere.meters.drivers.replay:ReplayMeter",
-    "fake": "ampere.meters.drivers.fake:FakeMeter",
-}
 
 
 @dataclass(frozen=True)
@@ -85,7 +70,7 @@ def describe_meters(accelerator: str = "cpu") -> list[MeterStatus]:
         default = _best(accelerator)
     except MeterError:
         default = ""
-    return [_describe(entry, default=entry.name == default) for entry in _registered().values()]
+    return [_describe(entry, default=entry.name == default) for entry in _ladder()]
 
 
 def choose_meter(name: str = AUTO, accelerator: str = "cpu") -> str:
@@ -110,8 +95,8 @@ def open_meter(name: str = AUTO, /, **settings: float | str) -> Meter:
     try:
         signature.bind(**settings)
     except TypeError as error:
-        known = ", ".join(signature.parameters) or "none"
-        raise MeterError(f"meter {name}: {error}; its settings are: {known}") from None
+        names = ", ".join(signature.parameters) or "none"
+        raise MeterError(f"meter {name}: {error}; its settings are: {names}") from None
     try:
         meter: Meter = driver(**settings)
     except (TypeError, ValueError) as error:
@@ -147,17 +132,34 @@ def _typed(name: str, key: str, value: str) -> float | str:
         return value
 
 
+def own_meters() -> tuple[str, ...]:
+    """Names of ampere's own meters: those of the files in `drivers`."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(drivers.__path__)))
+
+
 def _registered() -> dict[str, EntryPoint]:
     """Entry points by name: ampere's own, which nobody replaces, then the others in order."""
-    own = {name: EntryPoint(name, value, GROUP) for name, value in _OWN.items()}
-    found: Any = entry_points()  # before Python 3.10 it is a dict
-    others = found.select(group=GROUP) if hasattr(found, "select") else found.get(GROUP, ())
+    own = {name: EntryPoint(name, f"{drivers.__name__}.{name}", GROUP) for name in own_meters()}
+    installed: Any = entry_points()  # before Python 3.10 it is a dict
+    if hasattr(installed, "select"):
+        others = installed.select(group=GROUP)
+    else:
+        others = installed.get(GROUP, ())
     others = sorted(others, key=lambda entry: (entry.name, entry.value))
     return {**own, **{entry.name: entry for entry in others if entry.name not in own}}
 
 
+def _ladder() -> list[EntryPoint]:
+    """Own meters from the first rung to the last, then the others."""
+    own = own_meters()
+    return sorted(
+        _registered().values(),
+        key=lambda entry: (0, _load(entry).rung) if entry.name in own else (1, 0),
+    )
+
+
 def _known() -> str:
-    return f"known meters: {', '.join([AUTO, *_registered()])}"
+    return f"known meters: {', '.join([AUTO, *(entry.name for entry in _ladder())])}"
 
 
 def _find(name: str) -> EntryPoint:
@@ -175,12 +177,26 @@ def _load(entry: EntryPoint) -> type[Meter]:
             f"meter {entry.name} cannot be imported from {entry.value} ({error!r}); "
             "repair or remove the package that registers it"
         ) from error
+    if isinstance(driver, ModuleType):
+        driver = _only_meter(driver)
     if not (isinstance(driver, type) and issubclass(driver, Meter)):
         raise MeterError(f"{entry.value} is no meter: derive it from ampere.Meter")
     missing = [a for a in ("name", "provenance", "summary") if not hasattr(driver, a)]
     if missing:
         raise MeterError(f"{entry.value} is no meter: it lacks {', '.join(missing)}; repair it")
     return driver
+
+
+def _only_meter(module: ModuleType) -> type[Meter]:
+    """The meter that a file of `drivers` holds; what begins with an underscore is a part of it."""
+    meters = [
+        each
+        for name, each in inspect.getmembers(module, inspect.isclass)
+        if issubclass(each, Meter) and each.__module__ == module.__name__ and name[0] != "_"
+    ]
+    if len(meters) != 1:
+        raise MeterError(f"{module.__name__} holds {len(meters)} meters: put one into each file")
+    return meters[0]
 
 
 def _obstacle(driver: type[Meter]) -> str | None:
@@ -202,21 +218,30 @@ def _describe(entry: EntryPoint, *, default: bool) -> MeterStatus:
 
 def _best(accelerator: str) -> str:
     """What `auto` takes: the first rung of hardware that can be used, else the model."""
-    own = {name: rung for rung, name in enumerate(_OWN)}
-    usable = []
-    for name, entry in _registered().items():
-        try:
-            driver = _load(entry)
-        except MeterError:
+    own, others = own_meters(), []
+    for entry in _ladder():
+        provenance = _usable_hardware(entry, accelerator)
+        if provenance is None:
             continue
-        hardware = driver.provenance in (Provenance.COUNTER, Provenance.SENSOR)
-        fits = accelerator in driver.accelerators and not driver.outside
-        if hardware and fits and _obstacle(driver) is None:
-            sensor = driver.provenance is Provenance.SENSOR  # others' counters come first
-            usable.append((own.get(name, len(own)), sensor, name))
-    if not usable and accelerator not in _load(_find("cpu")).accelerators:
-        raise MeterError(
-            f"no meter here holds the joules of {accelerator}: `ampere meters --accelerator"
-            f" {accelerator}` says what the others need"
-        )
-    return min(usable)[-1] if usable else "cpu"
+        if entry.name in own:
+            return entry.name
+        others.append((provenance is Provenance.SENSOR, entry.name))  # their counters come first
+    if others:
+        return min(others)[1]
+    if accelerator in _load(_find("cpu")).accelerators:
+        return "cpu"
+    raise MeterError(
+        f"no meter here holds the joules of {accelerator}: `ampere meters --accelerator"
+        f" {accelerator}` says what the others need"
+    )
+
+
+def _usable_hardware(entry: EntryPoint, accelerator: str) -> Provenance | None:
+    """The provenance of a meter that can be used here, if it is of hardware that joules go into."""
+    try:
+        driver = _load(entry)
+    except MeterError:
+        return None
+    hardware = driver.provenance in (Provenance.COUNTER, Provenance.SENSOR)
+    fits = accelerator in driver.accelerators and not driver.outside
+    return driver.provenance if hardware and fits and _obstacle(driver) is None else None

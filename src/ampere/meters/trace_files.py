@@ -197,9 +197,9 @@ class TraceReader:
             self._sample(time_s, power_w)
 
     def _unreadable(self) -> MeterError:
-        found = max(self._titles, key=lambda line: len(_SEPARATOR.findall(line)), default="")
+        title = max(self._titles, key=lambda line: len(_SEPARATOR.findall(line)), default="")
         return MeterError(
-            f"{self._path} has no columns that can be read; it shows {found[:200]!r}, needed are "
+            f"{self._path} has no columns that can be read; it shows {title[:200]!r}, needed are "
             f"a time and {'; or '.join(self._ways)}"
         )
 
@@ -233,10 +233,10 @@ def _find_columns(line: str, ways: list[str]) -> _Columns | None:
     columns: dict[str, tuple[int, float]] = {}
     for index, cell in enumerate(cells):
         text = re.sub(r'[\s_()\[\]"]+', " ", cell).strip().lower()
-        name, _, shown = text.rpartition(" ")
-        unit, scale = _UNITS.get(shown, ("", 1.0))
-        for known in unit or "sAVWJ":
-            columns.setdefault(f"{name if unit else text} {known}", (index, scale))
+        name, _, last_word = text.rpartition(" ")
+        unit, scale = _UNITS.get(last_word, ("", 1.0))
+        for possible in unit or "sAVWJ":
+            columns.setdefault(f"{name if unit else text} {possible}", (index, scale))
     times = [columns[f"{name} s"] for name in TIMES if f"{name} s" in columns]
     for way in ways:
         terms = [[column.strip() for column in term.split("*")] for term in way.split("+")]
@@ -269,7 +269,7 @@ def _clock_s(cell: str, scale: float) -> float:
         time_s = _number(cell) * scale
     except ValueError:
         text = cell.strip(' "').replace("/", "-").replace("Z", "+00:00")
-        text = re.sub(r"\.(\d+)", lambda found: "." + found[1][:6].ljust(6, "0"), text)
+        text = re.sub(r"\.(\d+)", lambda match: "." + match[1][:6].ljust(6, "0"), text)
         return datetime.fromisoformat(text).timestamp()
     if abs(time_s) >= 1e11:  # the year 5138: these are milliseconds
         time_s /= 1000

@@ -91,7 +91,7 @@ def _subject(
             found = profile.estimate(named)
             if found.lines:
                 return named, found
-    largest = max(usable(profile.measurements), key=lambda row: row.energy_j_per_step)
+    largest = max(usable(profile.measurements), key=lambda row: row.energy_j)
     return "the largest profiled network", profile.estimate(largest.layers)
 
 
@@ -118,7 +118,7 @@ def _stage_shares(measurements: Sequence[Measurement]) -> dict[str, tuple[float,
     found: dict[LayerIdentity, dict[str, float]] = defaultdict(dict)
     for row in measurements:
         if row.failed is None and row.stage in PARTS and len(row.layers) == 1:
-            found[row.layers[0].identity][row.stage] = row.energy_j_per_step
+            found[row.layers[0].identity][row.stage] = row.energy_j
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(PARTS))
     for (kind, *_), joules in found.items():
         if len(joules) == len(PARTS):

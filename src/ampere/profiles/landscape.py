@@ -177,7 +177,7 @@ def _shares(fit: AdditiveFit, profile: Profile) -> dict[str, list[Spot]]:
     for row in usable(profile.measurements):
         if id(row) in left_out:
             continue
-        ratio = row.energy_j_per_step / fit.predict(row.layers).total.energy_j
+        ratio = row.energy_j / fit.predict(row.layers).total.energy_j
         layers = grouped(row.layers, lambda layer: layer.identity)
         once = [replace(same[0], count=1) for same in layers]
         for layer, cost in zip(once, fit.alone(once), strict=True):

@@ -283,7 +283,7 @@ class Profile:
         """After how many models the profile has taken less time than some steps of each would."""
         good = usable(self.measurements)
         whole = [m for m in good if len(m.layers) > MOST_LAYERS] or good
-        times = [m.time_s_per_step for m in whole if math.isfinite(m.time_s_per_step)]
+        times = [m.time_s for m in whole if m.time_s_per_step is not None]
         if not times or not self.profiling_s:
             return None
         return math.ceil(self.profiling_s / (PAYOFF_STEPS * statistics.median(times)))

@@ -75,7 +75,7 @@ class Pruning:
         if self.metered is None:
             return None
         before, after = self.metered
-        return after.energy_j_per_step / before.energy_j_per_step
+        return after.energy_j / before.energy_j
 
     def pruning_ratio_dict(self, model: nn.Module) -> dict[nn.Module, float]:
         """What Torch-Pruning's pruners take: the modules of a model, and what each loses.
@@ -110,7 +110,7 @@ class Pruning:
                 side: {
                     "estimate_j": estimate.energy_j,
                     "interval_j": list(estimate.energy_j_interval),
-                    "metered_j": None if row is None else row.energy_j_per_step,
+                    "metered_j": None if row is None else row.energy_j,
                     "accuracy": accuracy,
                 }
                 for side, estimate, row, accuracy in sides
@@ -210,10 +210,10 @@ class Pruning:
 
     def _verdict(self, before: Measurement, after: Measurement) -> str:
         """A share is one of what was metered; joules are joules."""
-        scale = before.energy_j_per_step / self.before.energy_j
+        scale = before.energy_j / self.before.energy_j
         limit_j = scale * self.limit_j if self.budget.is_share else self.limit_j
-        inside = "inside" if after.energy_j_per_step <= limit_j else "OVER"
-        was, now = (units.joules(row.energy_j_per_step) for row in (before, after))
+        inside = "inside" if after.energy_j <= limit_j else "OVER"
+        was, now = (units.joules(row.energy_j) for row in (before, after))
         text = f"{now}, {units.percent(self.metered_ratio)} of {was}: {inside} the budget"
         if after.provenance is self.before.provenance:
             return text

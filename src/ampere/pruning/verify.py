@@ -11,7 +11,9 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ampere.acquisition.measure import Effort, Reference, measure
+from ampere.acquisition.effort import Effort
+from ampere.acquisition.measure import measure
+from ampere.acquisition.reference import Reference
 from ampere.core.choices import resize
 from ampere.core.fingerprint import refuse_to_mix
 from ampere.core.layers import Layer
@@ -88,12 +90,12 @@ class Verifier:
         dropped = 0
         for turn in range(1, ROUNDS + 1):
             whole, *rows = self._measure(candidates)
-            most_j = self.allowed * (whole.energy_j_per_step if self.is_share else 1.0)
+            most_j = self.allowed * (whole.energy_j if self.is_share else 1.0)
             metered = list(zip(candidates, rows, strict=True))
-            inside = [widths for widths, row in metered if row.energy_j_per_step <= most_j]
+            inside = [widths for widths, row in metered if row.energy_j <= most_j]
             if inside or search is None or turn == ROUNDS:
                 break
-            limit_j *= MARGIN * statistics.median(most_j / row.energy_j_per_step for row in rows)
+            limit_j *= MARGIN * statistics.median(most_j / row.energy_j for row in rows)
             try:
                 candidates = search(limit_j)
             except DataError:  # even the smallest takes more: what there is stays, and is told so

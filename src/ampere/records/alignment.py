@@ -20,6 +20,7 @@ from dataclasses import replace
 from ampere.errors import DataError, MeterFault
 from ampere.meters.base import Provenance
 from ampere.meters.traces import PowerTrace
+from ampere.records.failure import Cause, Failure
 from ampere.records.measurement import Measurement
 
 EDGES = 0.2  # of a burst: what the ends may be off by, when there are ten or more of them
@@ -51,8 +52,8 @@ def align(
 def _whole(row: Measurement) -> bool:
     """Whether it says of every burst when it began, and how long it took."""
     lists = [row.bursts.get(name, []) for name in ("at", "time_s", "drift")]
-    known = all(value is not None for each in lists for value in each)
-    return bool(lists[0]) and known and len({len(each) for each in lists}) == 1
+    complete = all(value is not None for values in lists for value in values)
+    return bool(lists[0]) and complete and len({len(values) for values in lists}) == 1
 
 
 def _length_s(row: Measurement) -> float:
@@ -75,10 +76,10 @@ def _aligned(row: Measurement, trace: PowerTrace, offset_s: float) -> Measuremen
     if not kept:
         return replace(
             row,
-            energy_j_per_step=math.nan,
-            time_s_per_step=math.nan,
+            energy_j_per_step=None,
+            time_s_per_step=None,
             idle_j_per_step=None,
-            failed="the log has nothing usable for it",
+            failed=Failure("the log has nothing usable for it", Cause.METER),
         )
     mean = statistics.fmean(kept)
     return replace(

@@ -11,7 +11,6 @@ import gzip
 import json
 import math
 import os
-import sys
 import warnings
 import zlib
 from collections.abc import Mapping
@@ -25,33 +24,11 @@ from ampere.core.types import Json
 from ampere.errors import DataError, JournalError
 from ampere.meters.base import Provenance
 from ampere.records.history import present_header, present_row, used_amp
-from ampere.records.measurement import (
-    FORMAT,
-    Measurement,
-    is_header,
-    parse_json,
-    read_provenance,
-    utc_now,
-)
+from ampere.records.lock import lock_file, lock_holder
+from ampere.records.measurement import Measurement, read_provenance, utc_now
+from ampere.records.rows import FORMAT, is_header, parse_json
 
 PACKED = b"\x1f\x8b"  # how gzip begins
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(file: FileIO) -> None:
-        # Windows locks keep readers out of the locked bytes, so lock one that no journal reaches.
-        file.seek(2**31 - 2)
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
-        except PermissionError:
-            raise BlockingIOError from None
-else:
-    import fcntl
-
-    def _lock(file: FileIO) -> None:
-        # Not lockf: that lock is lost as soon as this process closes another handle of the file.
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class JournalWarning(UserWarning):
@@ -81,12 +58,12 @@ class Header:
     def to_json(self) -> dict[str, Json]:
         """The first line of a journal."""
         reference = {"time_s": self.reference_time_s, "energy_j": self.reference_energy_j}
-        reference = {key: value for key, value in reference.items() if _known(value)}
+        reference = {key: value for key, value in reference.items() if _is_finite(value)}
         return {
             "ampere_journal": FORMAT,
             "created": self.created,
             "device": self.fingerprint.to_json(),
-            "idle_w": self.idle_w if _known(self.idle_w) else None,
+            "idle_w": self.idle_w if _is_finite(self.idle_w) else None,
             "meter": dict(self.meter),
             "model": self.model,
             "note": self.note,
@@ -103,16 +80,16 @@ class Header:
         try:
             reference = row.get("reference") or {}
             return cls(
-                Fingerprint.from_json(row["device"]),
-                dict(row["meter"]),
-                read_provenance(row["provenance"]),
-                str(row["created"]),
-                _float(reference.get("time_s")),
-                _float(reference.get("energy_j")),
-                _float(row.get("idle_w")),
-                _optional_text(row.get("model")),
-                _optional_text(row.get("note")),
-                dict(row["asks"]) if row.get("asks") else None,
+                fingerprint=Fingerprint.from_json(row["device"]),
+                meter=dict(row["meter"]),
+                provenance=read_provenance(row["provenance"]),
+                created=str(row["created"]),
+                reference_time_s=_float(reference.get("time_s")),
+                reference_energy_j=_float(reference.get("energy_j")),
+                idle_w=_float(row.get("idle_w")),
+                model=_optional_text(row.get("model")),
+                note=_optional_text(row.get("note")),
+                asks=dict(row["asks"]) if row.get("asks") else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise DataError(f"the header is damaged ({error!r})") from None
@@ -147,8 +124,9 @@ class Journal:
     def __init__(
         self,
         path: Path,
-        file: FileIO,
         header: Header,
+        *,
+        file: FileIO,
         measurements: list[Measurement],
         end: int,
     ) -> None:
@@ -173,29 +151,28 @@ class Journal:
         except OSError as error:
             raise _unusable(path, "opened for writing", error) from None
         try:
-            _lock(file)
+            lock_file(file)
             _refuse_if_replaced(path, file)
             file.seek(0)
             data = file.readall()
             if data.startswith(PACKED):
                 raise JournalError(f"{path} is packed: gunzip it before something is added")
-            found, measurements, end = _parse(path, data)
+            own_header, measurements, end = _parse(path, data)
             if end < len(data):
                 _warn_of_torn_line(path)
                 file.truncate(end)
         except BlockingIOError:
-            holder = _holder(file)
+            pid = lock_holder(file)
             file.close()
-            raise JournalError(
-                f"{path} is in use by another process{holder}: wait for it or end it"
-            ) from None
+            who = "another process" if pid is None else f"another process (pid {pid})"
+            raise JournalError(f"{path} is in use by {who}: wait for it or end it") from None
         except OSError as error:
             file.close()
             raise _unusable(path, "opened for writing", error) from None
         except BaseException:
             file.close()
             raise
-        return cls(path, file, found, measurements, end)
+        return cls(path, own_header, file=file, measurements=measurements, end=end)
 
     @property
     def measurements(self) -> list[Measurement]:
@@ -318,21 +295,7 @@ def _refuse_if_replaced(path: Path, file: FileIO) -> None:
         raise JournalError(f"{path} was replaced or deleted while it was in use: open it again")
 
 
-def _holder(file: FileIO) -> str:
-    """Who holds the lock, as far as Linux tells."""
-    status = os.fstat(file.fileno())
-    if sys.platform != "linux":
-        return ""
-    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/locks").read_text().splitlines():
-            parts = line.split()  # 1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF
-            if parts[1:2] == ["FLOCK"] and device in parts:
-                return f" (pid {parts[4]})"
-    return ""
-
-
-def _known(value: float | None) -> bool:
+def _is_finite(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
 
 

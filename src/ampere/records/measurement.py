@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
-from pathlib import Path
-from typing import NoReturn
 
 from ampere.core import units
 from ampere.core.layers import Layer
@@ -19,8 +13,8 @@ from ampere.core.page import printable
 from ampere.core.types import Json
 from ampere.errors import DataError, FaultyReading, MeasurementFailed
 from ampere.meters.base import Provenance
+from ampere.records.failure import Failure
 
-FORMAT = 1  # of rows and of the journal that holds them; its history stands in journal.py
 STAGES = ("step", "forward", "backward", "update")
 
 
@@ -29,13 +23,13 @@ class Measurement:
     """What one training step of one network took on one device.
 
     `spread` is the relative standard deviation of the joules of `repeats` bursts, without outliers.
-    `energy_j_per_step` includes `idle_j_per_step`. A failed one has a reason and no numbers; a time
-    that nobody took is NaN.
+    `energy_j_per_step` includes `idle_j_per_step`. A failed one has a reason and no numbers;
+    seconds are None where nobody took them.
     """
 
     layers: tuple[Layer, ...]
-    energy_j_per_step: float = math.nan
-    time_s_per_step: float = math.nan
+    energy_j_per_step: float | None = None
+    time_s_per_step: float | None = None
     idle_j_per_step: float | None = None
     spread: float = 0.0
     repeats: int = 1
@@ -43,9 +37,19 @@ class Measurement:
     provenance: Provenance = Provenance.EXTERNAL
     when: str = ""
     stage: str = "step"
-    failed: str | None = None
+    failed: Failure | None = None
     cost_s: float = 0.0
     bursts: Mapping[str, Json] = field(default_factory=dict, compare=False)
+
+    @property
+    def energy_j(self) -> float:
+        """Joules of a step as a number for arrays: NaN where there are none."""
+        return math.nan if self.energy_j_per_step is None else self.energy_j_per_step
+
+    @property
+    def time_s(self) -> float:
+        """Seconds of a step as a number for arrays: NaN where there are none."""
+        return math.nan if self.time_s_per_step is None else self.time_s_per_step
 
     @property
     def error(self) -> float:
@@ -76,8 +80,8 @@ class Measurement:
         if self.failed is not None:
             return printable(f"<Measurement of {network}{what}: failed, {self.failed}>")
         return printable(
-            f"<Measurement of {network}{what}: {units.joules(self.energy_j_per_step)} and"
-            f" {units.seconds(self.time_s_per_step)} a step, spread {units.percent(self.spread)}"
+            f"<Measurement of {network}{what}: {units.joules(self.energy_j)} and"
+            f" {units.seconds(self.time_s)} a step, spread {units.percent(self.spread)}"
             f" over {units.plural(self.repeats, 'burst')},"
             f" joules are {self.provenance.origin}>"
         )
@@ -87,10 +91,10 @@ class Measurement:
         row = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
         row["layers"] = [layer.to_json() for layer in self.layers]
         row["provenance"] = self.provenance.value
-        if self.failed or math.isnan(self.time_s_per_step):
-            del row["time_s_per_step"]
-        if self.failed:
-            del row["energy_j_per_step"]
+        if self.failed is not None:
+            row.update(failed=self.failed.text, cause=self.failed.cause.value)
+            row.pop("energy_j_per_step", None)
+            row.pop("time_s_per_step", None)
         if bursts := _without_nan(self.bursts):
             row["bursts"] = bursts
         else:
@@ -109,14 +113,15 @@ class Measurement:
         layers = row.get("layers")
         if not isinstance(layers, list) or not layers:
             raise DataError(f"layers must be a list of at least one layer, not {layers!r:.80}")
-        failed = _text(row, "failed") or None
+        reason = _text(row, "failed")
+        failed = Failure.from_json(reason, row.get("cause")) if reason else None
         energy_j = _number(row, "energy_j_per_step", above=0.0)
         time_s = _number(row, "time_s_per_step", above=0.0)
-        if failed and not (energy_j is time_s is None):
+        if failed is not None and not (energy_j is time_s is None):
             raise DataError(
                 f"a row that failed ({failed}) has no energy and no time: leave them out"
             )
-        if not failed and energy_j is None:
+        if failed is None and energy_j is None:
             raise DataError("energy_j_per_step is missing: give it, or the reason as `failed`")
         repeats = row.get("repeats", 1)
         if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
@@ -129,9 +134,9 @@ class Measurement:
             raise DataError(f"bursts must be an object of lists, not {bursts!r:.80}")
         _check_bursts(bursts)
         return cls(
-            tuple(_layer(layer) for layer in layers),
-            math.nan if energy_j is None else energy_j,
-            math.nan if time_s is None else time_s,
+            layers=tuple(_layer(layer) for layer in layers),
+            energy_j_per_step=energy_j,
+            time_s_per_step=time_s,
             idle_j_per_step=_number(row, "idle_j_per_step"),
             spread=_number(row, "spread") or 0.0,
             repeats=repeats,
@@ -145,70 +150,13 @@ class Measurement:
         )
 
 
-def read_rows(path: str | os.PathLike[str]) -> list[Measurement]:
-    """Read rows that any tool wrote, one JSON object a line; `-` is standard input.
-
-    A journal is welcome too: its header line is skipped. Rows with numbers that cannot be true are
-    left out with a warning; what is no row at all is an error.
-    """
-    piped = os.fspath(path) == "-"
-    name = "standard input" if piped else os.fspath(path)
-    try:
-        text = sys.stdin.read() if piped else Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(f"{name} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{name} is not UTF-8 text: write one JSON object a line") from None
-    measurements = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            row = parse_json(line)
-            if not is_header(row):
-                measurements.append(Measurement.from_json(row))
-            elif number > 1:
-                raise DataError("a second header: files of rows are joined without their headers")
-        except FaultyReading as error:  # meters wrap around and fall silent: not the user's fault
-            warnings.warn(f"{name} line {number} is left out: {error}", stacklevel=2)
-        except DataError as error:
-            raise DataError(f"{name} line {number}: {error}") from None
-    return measurements
-
-
-def parse_json(text: str | bytes) -> Json:
-    """Parse strict JSON (no NaN, no Infinity); anything else is a `DataError`."""
-
-    def refuse(constant: str) -> NoReturn:
-        raise ValueError(f"{constant} is not a number")
-
-    try:
-        return json.loads(text if isinstance(text, str) else text.decode(), parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON ({error})") from None
-
-
-def is_header(row: Json) -> bool:
-    """Whether this is the first line of a journal; one of a newer format is refused."""
-    if not isinstance(row, Mapping) or "ampere_journal" not in row:
-        return False
-    version = row["ampere_journal"]
-    if isinstance(version, bool) or not isinstance(version, int) or version < 1:
-        raise DataError(f"ampere_journal must be the version of the format, not {version!r:.80}")
-    if version > FORMAT:
-        raise DataError(
-            f"written by a newer ampere (format {version}, this one reads {FORMAT}): upgrade ampere"
-        )
-    return True
-
-
 def read_provenance(value: Json) -> Provenance:
     """A provenance by its name; an unknown one is refused with the names that are known."""
     try:
         return Provenance(value)
     except ValueError:
-        known = ", ".join(provenance.value for provenance in Provenance)
-        raise DataError(f"provenance {value!r:.80} is unknown: use one of {known}") from None
+        names = ", ".join(provenance.value for provenance in Provenance)
+        raise DataError(f"provenance {value!r:.80} is unknown: use one of {names}") from None
 
 
 def utc_now() -> str:
@@ -256,11 +204,10 @@ def _number(row: Mapping[str, Json], name: str, above: float | None = None) -> f
     except OverflowError:
         number = math.inf
     if not math.isfinite(number) or number < 0.0 or (above is not None and number <= above):
-        bound = "0 or more" if above is None else f"above {above:g}"
-        error = (
-            DataError if above is None else FaultyReading
-        )  # what a meter read, or what a tool wrote
-        raise error(f"{name} must be finite and {bound}, not {number}")
+        if above is None:
+            raise DataError(f"{name} must be finite and 0 or more, not {number}")
+        # What a meter read, not what a tool wrote.
+        raise FaultyReading(f"{name} must be finite and above {above:g}, not {number}")
     return number
 
 

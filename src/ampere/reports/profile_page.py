@@ -355,8 +355,8 @@ def _rows(profile: Profile) -> Table:
     for rejection in profile.rejected:
         reason = rejection.reason.replace(repr(rejection.row), "it")
         remarks[id(rejection.row)] = f"left out: {reason}"
-    unit, energies = units.same_unit([row.energy_j_per_step for row in rows], "J")
-    time_unit, times = units.same_unit([row.time_s_per_step for row in rows], "s")
+    unit, energies = units.same_unit([row.energy_j for row in rows], "J")
+    time_unit, times = units.same_unit([row.time_s for row in rows], "s")
     body = [
         (
             str(number),

@@ -81,7 +81,7 @@ def _cut(lab: Laboratory, found: Survey, seed: int) -> dict[str, Json]:
     ]
     with lab.notebook(found.bench, f"cut{seed}") as book:
         rows = succeeded([row for (row,) in book.measure(networks, effort=VERIFYING)], "a network")
-    full_j, *cut_j = (row.energy_j_per_step for row in rows)
+    full_j, *cut_j = (row.energy_j for row in rows)
     return {
         **found.place,
         "seed": seed,

@@ -47,7 +47,7 @@ def _stacks(lab: Laboratory, bench: Bench) -> dict[str, Json]:
         rows = succeeded([row for (row,) in book.measure(whole)], "a network")
         parts = succeeded([row for (row,) in book.measure(alone)], "a network")
         provenance = book.header.provenance
-    joules = [row.energy_j_per_step for row in rows]
+    joules = [row.energy_j for row in rows]
     fit = fit_neuralpower(parts)
     return {
         **place(bench, provenance),

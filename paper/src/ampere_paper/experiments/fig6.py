@@ -69,7 +69,7 @@ def _surveys(lab: Laboratory) -> list[Survey]:
 def _grouped(name: str, data: Recorded) -> dict[str, Json]:
     """A recorded data set in groups of equal size by time: medians, and the middle of each."""
     time = np.array(data.times_s)
-    energy = np.array([row.energy_j_per_step for row in data.rows])
+    energy = np.array([row.energy_j for row in data.rows])
     order = np.argsort(time)
     groups = [group for group in np.array_split(order, GROUPS) if len(group)]
     return {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.acquisition.measure import Event
+from ampere.acquisition.progress import Event
 from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.estimators.gp import KERNELS

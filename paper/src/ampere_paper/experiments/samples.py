@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.acquisition.measure import Event
+from ampere.acquisition.progress import Event
 from ampere.core.groups import grouped
 from ampere.core.page import Page
 from ampere.core.types import Json

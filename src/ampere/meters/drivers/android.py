@@ -58,6 +58,7 @@ class AndroidMeter(DischargeMeter):
     """
 
     name: ClassVar[str] = "android"
+    rung: ClassVar[int] = 110
     summary: ClassVar[str] = "the battery of an Android phone over adb and Wi-Fi (unplugged)"
     addresses: ClassVar[tuple[str, ...]] = ("adb", "serial", "timeout_s")
     outside: ClassVar[bool] = True
@@ -117,11 +118,11 @@ class AndroidMeter(DischargeMeter):
                     "the phone's battery service is frozen; run `adb shell dumpsys battery reset`"
                 )
             return shown
-        said = answer.stderr.strip() or answer.stdout.strip() or "nothing"
+        words = answer.stderr.strip() or answer.stdout.strip() or "nothing"
         for sign, meaning in TROUBLES.items():
-            if sign in said:
+            if sign in words:
                 raise MeterError(meaning)
-        raise MeterFault(f"adb said {said.splitlines()[0][:100]!r} instead of a battery's state")
+        raise MeterFault(f"adb said {words.splitlines()[0][:100]!r} instead of a battery's state")
 
     def _find(self, shown: Mapping[str, str]) -> tuple[str, str, str, float]:
         """Where this phone shows voltage, charge and current; from then on only there."""

@@ -40,6 +40,7 @@ class BatteryMeter(DischargeMeter):
     """
 
     name: ClassVar[str] = "battery"
+    rung: ClassVar[int] = 100
     addresses: ClassVar[tuple[str, ...]] = ("root",)
     summary: ClassVar[str] = "the battery of a Linux laptop or board (unplugged)"
     documented: ClassVar[Mapping[str, Resolution]] = {
@@ -93,16 +94,16 @@ def _battery(path: Path, state: str) -> Battery:
 
 
 def _find_batteries(root: Path, name: str) -> list[Path]:
-    found = {
+    batteries = {
         path.name: path
         for path in _supplies(root)
         if _text(path / "type") == "Battery" and _text(path / "present") != "0"
     }
-    if not found:
+    if not batteries:
         raise MeterError(f"no battery under {root}; choose another meter")
-    if name and name not in found:
-        raise MeterError(f"no battery {name} under {root}; there is {', '.join(found)}")
-    return [found[name]] if name else list(found.values())
+    if name and name not in batteries:
+        raise MeterError(f"no battery {name} under {root}; there is {', '.join(batteries)}")
+    return [batteries[name]] if name else list(batteries.values())
 
 
 def _supplies(root: Path) -> list[Path]:

@@ -25,6 +25,7 @@ class CpuMeter(Meter):
     """Modelled joules: `idle_w` all the time, and `active_w` more for each busy core."""
 
     name: ClassVar[str] = "cpu"
+    rung: ClassVar[int] = 130
     provenance: ClassVar[Provenance] = Provenance.MODELLED
     summary: ClassVar[str] = "model: idle power × time + active power × CPU time of the process"
     accelerators: ClassVar[tuple[str, ...]] = ("cpu",)

@@ -17,6 +17,7 @@ class FakeMeter(Meter):
     """
 
     name: ClassVar[str] = "fake"
+    rung: ClassVar[int] = 150
     provenance: ClassVar[Provenance] = Provenance.SIMULATED
     summary: ClassVar[str] = "simulated joules, for tests and demonstrations"
 

@@ -35,6 +35,7 @@ class HwmonMeter(Meter):
     """Joules of the whole machine, or of the sensor that is named."""
 
     name: ClassVar[str] = "hwmon"
+    rung: ClassVar[int] = 70
     provenance: ClassVar[Provenance] = Provenance.SENSOR
     addresses: ClassVar[tuple[str, ...]] = ("root",)
     summary: ClassVar[str] = "ACPI's power meter, or a sensor that is named (Linux hwmon)"
@@ -128,11 +129,11 @@ def _find_sensors(root: Path) -> list[_Sensor]:
     sensors = []
     for chip in sorted(root.glob("hwmon*")):
         folder = chip if os.path.exists(chip / "name") else chip / "device"
-        found: dict[str, Path] = {}
+        files: dict[str, Path] = {}
         for path in sorted(folder.glob("*_*")):
             if re.fullmatch(r"power[0-9]+_(average|input)|energy[0-9]+_input", path.name):
-                found[path.name.split("_")[0]] = path  # an input comes last, and is kept
-        for key, path in found.items():
+                files[path.name.split("_")[0]] = path  # an input comes last, and is kept
+        for key, path in files.items():
             name, label = _text(folder / "name"), _text(folder / f"{key}_label")
             sensors.append(_Sensor(name, chip.name, key, label, path))
     return sensors

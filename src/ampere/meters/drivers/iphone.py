@@ -44,6 +44,7 @@ class IphoneMeter(DischargeMeter):
     """
 
     name: ClassVar[str] = "iphone"
+    rung: ClassVar[int] = 120
     summary: ClassVar[str] = "the battery of an iPhone or iPad over Wi-Fi (unplugged)"
     addresses: ClassVar[tuple[str, ...]] = ("command", "udid", "options", "timeout_s")
     outside: ClassVar[bool] = True
@@ -104,8 +105,8 @@ class IphoneMeter(DischargeMeter):
             shown = None
         if isinstance(shown, dict):
             return shown
-        said = (answer.stderr.strip() or answer.stdout.strip() or "nothing").splitlines()[-1]
-        trouble = said.rpartition("ERROR")[2].strip()[:200]  # what comes before is the log's
+        complaint = (answer.stderr.strip() or answer.stdout.strip() or "nothing").splitlines()[-1]
+        trouble = complaint.rpartition("ERROR")[2].strip()[:200]  # what comes before is the log's
         raise MeterFault(f"pymobiledevice3 reached no phone and said {trouble!r}; {UNPLUG}")
 
 

@@ -47,6 +47,7 @@ class JetsonMeter(PowerMeter):
     """Joules of the module, or of the rails that are named: `jetson:rail=VDD_IN+VDD_MUX`."""
 
     name: ClassVar[str] = "jetson"
+    rung: ClassVar[int] = 10
     summary: ClassVar[str] = "power rails of NVIDIA Jetson modules (INA3221)"
     addresses: ClassVar[tuple[str, ...]] = ("root",)
     accelerators: ClassVar[tuple[str, ...]] = ("cpu", "cuda")

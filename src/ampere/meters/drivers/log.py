@@ -37,6 +37,8 @@ class _Moment(Reading):
     both moments are only noted, and looked up when the burst is over.
     """
 
+    _look: Callable[[], float]
+
     def __init__(self, time_s: float, look: Callable[[], float]) -> None:
         for name, value in {"time_s": time_s, "_look": look}.items():
             object.__setattr__(self, name, value)  # readings are frozen
@@ -45,14 +47,14 @@ class _Moment(Reading):
     @property
     def energy_j(self) -> float:
         """Joules from the log's start to this moment."""
-        look: Callable[[], float] = self.__dict__["_look"]
-        return look()
+        return self._look()
 
 
 class LogMeter(Meter):
     """Joules of whatever a lab's meter watches."""
 
     name: ClassVar[str] = "log"
+    rung: ClassVar[int] = 90
     provenance: ClassVar[Provenance] = Provenance.EXTERNAL
     summary: ClassVar[str] = "a lab meter's CSV log, while it is recorded (log:path=power.csv)"
     addresses: ClassVar[tuple[str, ...]] = ("path", "format", "align", "offset_s", "wait_s")

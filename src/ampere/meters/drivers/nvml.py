@@ -34,6 +34,7 @@ class NvmlMeter(Meter):
     """Joules of one GPU, or with `gpu=all` of every one, whichever process spends them."""
 
     name: ClassVar[str] = "nvml"
+    rung: ClassVar[int] = 20
     provenance: ClassVar[Provenance] = Provenance.COUNTER
     summary: ClassVar[str] = "energy counters of NVIDIA GPUs (NVML)"
     accelerators: ClassVar[tuple[str, ...]] = ("cuda",)

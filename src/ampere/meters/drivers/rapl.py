@@ -30,6 +30,7 @@ class RaplMeter(Meter):
     """Joules of all processor packages and their memory, whichever process spends them."""
 
     name: ClassVar[str] = "rapl"
+    rung: ClassVar[int] = 30
     provenance: ClassVar[Provenance] = Provenance.COUNTER
     summary: ClassVar[str] = "energy counters of Intel and AMD processors (Linux powercap)"
     accelerators: ClassVar[tuple[str, ...]] = ("cpu",)

@@ -17,6 +17,7 @@ class ReplayMeter(Meter):
     """Recorded joules: one sample of a CSV log a reading."""
 
     name: ClassVar[str] = "replay"
+    rung: ClassVar[int] = 140
     provenance: ClassVar[Provenance] = Provenance.RECORDED
     summary: ClassVar[str] = "replays a CSV log of another meter (replay:path=log.csv)"
 

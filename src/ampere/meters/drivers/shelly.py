@@ -35,6 +35,7 @@ class ShellyMeter(PowerMeter):
     """Joules of everything that is plugged into a smart plug, the power supply included."""
 
     name: ClassVar[str] = "shelly"
+    rung: ClassVar[int] = 80
     provenance: ClassVar[Provenance] = Provenance.EXTERNAL
     summary: ClassVar[str] = "a Shelly smart plug (shelly:url=http://192.168.1.20)"
     addresses: ClassVar[tuple[str, ...]] = ("url",)
