@@ -108,6 +108,7 @@ def test_a_battery_that_has_not_moved_yet_can_be_used(
     short_look: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Slow(CpuMeter):
+        __module__ = CpuMeter.__module__  # as if it stood in that file
         resolution = Resolution(energy_j=36.0, period_s=30.0)
 
         def read(self) -> Reading:

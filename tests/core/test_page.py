@@ -21,7 +21,13 @@ def test_bars_are_as_long_as_their_values() -> None:
 
 
 def test_a_page_is_its_title_table_and_facts() -> None:
-    page = Page("Two", ("name", "n"), (("a", "1"),), "<>", facts=(("of", "them"), ("device", "pi")))
+    page = Page(
+        "Two",
+        headers=("name", "n"),
+        rows=(("a", "1"),),
+        align="<>",
+        facts=(("of", "them"), ("device", "pi")),
+    )
     assert page.text().splitlines() == [
         "Two",
         "",
@@ -38,5 +44,7 @@ def test_a_page_is_its_title_table_and_facts() -> None:
 def test_names_of_others_steer_neither_a_terminal_nor_a_browser() -> None:
     assert printable("\x1b[2Jname\n") == "�[2Jname�"
     assert escaped('<b class="x">\n') == "&lt;b class=&quot;x&quot;&gt;�"
-    hostile = Page("<i>", ("<i>",), (("<i>",),), total=("<i>",), facts=(("<i>", "<i>"),))
+    hostile = Page(
+        "<i>", headers=("<i>",), rows=(("<i>",),), total=("<i>",), facts=(("<i>", "<i>"),)
+    )
     assert "<i>" not in hostile.html()

@@ -31,7 +31,7 @@ from ampere_paper.laboratory import Laboratory
 from ampere_paper.plans import FULL, LITTLE, QUICK, SIX, Plan, Sizes
 from ampere_paper.reproduction import Reproduction, expected_s, reproduce
 from ampere_paper.results import Results, side_by_side
-from browser import CHROMIUM, open_browser
+from browser import CHROMIUM, PHONE, open_browser, open_file
 from published import write_all
 
 from .test_figures import made_up
@@ -270,19 +270,18 @@ def test_a_folder_becomes_one_page_in_a_browser(done: Reproduction, tmp_path: Pa
     page.save(path)
     if CHROMIUM is None:
         pytest.skip("chromium is not installed: make setup-system")
-    with open_browser(tmp_path / "chromium") as browser:
-        browser.look(390, phone=True)
-        browser.open(path)
-        assert browser.js("document.documentElement.scrollWidth") <= 390
-        assert browser.js("[...document.images].every(each => each.naturalWidth > 100)")
-        before = browser.js("document.querySelector('.face').getAttribute('points')")
-        browser.js("document.querySelector('svg.surface').focus()")
-        browser.press("ArrowLeft")
-        assert browser.js("document.querySelector('.face').getAttribute('points')") != before
-        assert browser.complaints() == []
-        assert [url for url in browser.requests() if not url.startswith("data:")] == [
-            path.resolve().as_uri()
-        ]
+    points = "document.querySelector('.face').getAttribute('points')"
+    with open_browser() as browser, open_file(browser, path, **PHONE) as watched:
+        tab = watched.page
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+        assert tab.evaluate("[...document.images].every(each => each.naturalWidth > 100)")
+        before = tab.evaluate(points)
+        tab.evaluate("document.querySelector('svg.surface').focus()")
+        tab.keyboard.press("ArrowLeft")
+        assert tab.evaluate(points) != before
+        assert watched.complaints == []
+        asked = [url for url in watched.requests if not url.startswith("data:")]
+        assert asked == [path.resolve().as_uri()]
 
 
 def test_results_without_data_are_told(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import math
-import os
 import random
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -43,8 +42,8 @@ from ampere.pytorch.reader import read
 from ampere.records.measurement import Measurement
 from ampere.zoo.families import find_family
 from fakes import FakeDevice, exact
+from golden_files import agreed
 
-GOLDEN = Path(__file__).parents[1] / "golden"
 INPUT = (1, 8, 8)
 BLOCK = 16
 
@@ -856,10 +855,7 @@ def an_unchanged_pruning() -> Pruning:
 )
 def test_what_is_printed_is_what_was_agreed_on(name: str, make: Callable[[], Pruning]) -> None:
     said = repr(make()) + "\n"
-    path = GOLDEN / f"{name}.txt"
-    if "UPDATE_GOLDEN" in os.environ:
-        path.write_text(said, encoding="utf-8")
-    assert said == path.read_text(encoding="utf-8")
+    assert said == agreed(f"{name}.txt", said)
     page = make()._repr_html_()
     for line in said.splitlines():
         if line.strip("─"):

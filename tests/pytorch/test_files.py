@@ -34,10 +34,10 @@ from ampere.pytorch.pruning.slimmer import Slim, Slimmer
 from ampere.pytorch.pruning.weights import load_weights
 from ampere.pytorch.reader import make_slimmer
 from ampere.pytorch.runtime.losses import returned_tensors
+from golden_files import agreed
 from reference_models import REFERENCES
 
 BATCH = 4
-GOLDEN = Path(__file__).parents[1] / "golden"
 
 NETS = """
 import torch
@@ -338,10 +338,7 @@ def test_the_code_is_short_and_plain() -> None:
         "zoo:cnn5(channels=[8, 16, 16, 16])",
         "zoo:cnn5(channels=[8, 16, 16, 16]), cut to 50%: 1.00 mJ a training step",
     )
-    path = GOLDEN / "prune_model.txt"
-    if "UPDATE_GOLDEN" in os.environ:
-        path.write_text(said, encoding="utf-8")
-    assert said == path.read_text(encoding="utf-8")
+    assert said == agreed("prune_model.txt", said)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,10 @@
-"""What is printed: the pages of every result against golden files.
-
-`UPDATE_GOLDEN=1 pytest tests/system/test_printed.py` writes them anew; read the difference.
-"""
+"""What is printed: the pages of every result against golden files."""
 
 from __future__ import annotations
 
 import math
-import os
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -27,8 +22,7 @@ from ampere.profiles.profile import Profile
 from ampere.records.failure import Failure
 from ampere.records.journal import Header
 from ampere.records.measurement import Measurement
-
-GOLDEN = Path(__file__).parents[1] / "golden"
+from golden_files import agreed
 
 CONV1 = LayerKind("first conv2d3x3+relu @3x32x32 b10", Role.FIRST, "conv2d", {"batch": 10})
 CONV2 = LayerKind("hidden conv2d3x3+relu @inx32x32 b10", Role.HIDDEN, "conv2d", {"batch": 10})
@@ -163,11 +157,8 @@ PAGES = {
 
 @pytest.mark.parametrize("name", PAGES)
 def test_what_is_printed_is_what_was_agreed_on(name: str) -> None:
-    said = repr(PAGES[name]()) + "\n"
-    path = GOLDEN / f"{name}.txt"
-    if "UPDATE_GOLDEN" in os.environ:
-        path.write_text(said, encoding="utf-8")
-    assert said == path.read_text(encoding="utf-8")
+    shown = repr(PAGES[name]()) + "\n"
+    assert shown == agreed(f"{name}.txt", shown)
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if "measurement" not in name])
@@ -277,4 +268,4 @@ def test_an_estimate_that_covers_nothing_is_unknown_and_not_zero() -> None:
 def test_a_measurement_is_still_compared_by_value() -> None:
     assert a_measurement() == a_measurement()
     assert a_measurement() != a_measurement(repeats=15)
-    assert "\n" not in repr(a_measurement(failed="two\nlines"))
+    assert "\n" not in repr(a_measurement(failed=Failure("two\nlines")))

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ampere.core.page import Page, printable
-from ampere.reports import html
-from ampere.reports.html import Facts, Part, Picture, Quote, Report, Table, Text
+from ampere.reports.html import Report
+from ampere.reports.parts import Facts, Part, Picture, Quote, Section, Table, Text
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Chapter:
         if self.table is not None:
             yield markdown_table(self.table)
 
-    def html_parts(self) -> Iterator[Part]:
+    def report_parts(self) -> Iterator[Part]:
         """The same for a report."""
         if self.claim:
             yield Quote(f"The paper: {self.claim}")
@@ -75,9 +75,9 @@ class Document:
 
     def report(self) -> Report:
         """As a report, with figures inside."""
-        sections = [html.Section(each.title, tuple(each.html_parts())) for each in self.chapters]
+        sections = [Section(each.title, tuple(each.report_parts())) for each in self.chapters]
         if self.facts:
-            sections.insert(0, html.Section("This run", (Facts(self.facts),)))
+            sections.insert(0, Section("This run", (Facts(self.facts),)))
         return Report(self.title, self.lead, tuple(self.highlights), tuple(sections))
 
 

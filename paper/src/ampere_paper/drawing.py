@@ -155,7 +155,7 @@ def page(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]) -> P
     """A table: words to the left, and numbers to the right from the first column of them on."""
     first = next((i for i in range(len(headers)) if rows and _is_number(rows[0][i])), len(headers))
     align = "<" * first + ">" * (len(headers) - first)
-    return Page(title, tuple(headers), [tuple(row) for row in rows], align)
+    return Page(title, headers=tuple(headers), rows=[tuple(row) for row in rows], align=align)
 
 
 def _is_number(text: str) -> bool:

@@ -310,4 +310,6 @@ def side_by_side(rows: Sequence[Mapping[str, Json]]) -> Page:
         )
         for row in sorted(rows, key=lambda row: order.index(row["family"]))
     ]
-    return Page("MAPE in percent", headers, cells, "<<<<" + ">" * (len(headers) - 4))
+    return Page(
+        "MAPE in percent", headers=headers, rows=cells, align="<<<<" + ">" * (len(headers) - 4)
+    )

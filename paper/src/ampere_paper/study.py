@@ -246,7 +246,13 @@ class Study:
             "model", "parameters", "FLOPs", f"estimate ({a_step})", f"{word} ({a_step})",
             f"job ({job})", "share", "± std", "budget", "loss", "accuracy",
         )  # fmt: skip
-        return Page(self._title(), headers, rows, "<>>>>>>><>>", None, self._facts())
+        return Page(
+            self._title(),
+            headers=headers,
+            rows=rows,
+            align="<>>>>>>><>>",
+            facts=self._facts(),
+        )
 
     def _title(self) -> str:
         return (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,7 @@ class Page:
     """A result as it is shown: title, table, facts of a name and a text each."""
 
     title: str
+    _: KW_ONLY
     headers: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     align: str = ""

@@ -103,14 +103,13 @@ class Check:
         ]
         return Page(
             "The same layer stacked between a first and a last one, per training step",
-            ("layers", f"energy ({unit})", ""),
-            [
+            headers=("layers", f"energy ({unit})", ""),
+            rows=[
                 (str(depth), text, bar(value, largest))
                 for depth, text, value in zip(self.depths, energies, self.stacked_j, strict=True)
             ],
-            ">><",
-            None,
-            facts,
+            align=">><",
+            facts=facts,
         )
 
 

@@ -163,11 +163,10 @@ class Evaluation:
         ]
         return Page(
             f"Estimates of {units.plural(len(self.results), 'unseen model')} against metered ones",
-            ("method", "MAPE %", "bias %", "small", "middle", "large", "models"),
-            rows,
-            "<>>>>>>",
-            None,
-            facts,
+            headers=("method", "MAPE %", "bias %", "small", "middle", "large", "models"),
+            rows=rows,
+            align="<>>>>>>",
+            facts=facts,
         )
 
     def _errors(self, method: str) -> list[float]:

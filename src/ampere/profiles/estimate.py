@@ -117,7 +117,7 @@ class Estimate:
         unknown = [_described(group) for group in uncovered]
         return Page(
             self._title(),
-            (
+            headers=(
                 "layer",
                 "operation",
                 "widths",
@@ -126,13 +126,13 @@ class Estimate:
                 "share",
                 f"time ({time_unit})",
             ),
-            [
+            rows=[
                 *((*name, *row) for name, row in zip(names, numbers, strict=False)),
                 *((*name, "not covered", "", "", "") for name in unknown),
             ],
-            "<<<>>>>",
-            ("total", "", "", *numbers[-1]),
-            self._facts(),
+            align="<<<>>>>",
+            total=("total", "", "", *numbers[-1]),
+            facts=self._facts(),
         )
 
     def _title(self) -> str:

@@ -271,11 +271,10 @@ class Profile:
         return Page(
             f"Profile of {self.device}: {units.plural(len(good), 'measurement')}"
             f" of {units.plural(len(kinds), 'kind')} of layers",
-            ("role", "operation", "widths", "points", "kind"),
-            rows,
-            "<<<><",
-            None,
-            [*facts, *(("warning", text) for text in self.warnings)],
+            headers=("role", "operation", "widths", "points", "kind"),
+            rows=rows,
+            align="<<<><",
+            facts=[*facts, *(("warning", text) for text in self.warnings)],
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Wording: measured rows and kinds of layers in a few words, for tables and charts."""
+"""Labels: measured rows and kinds of layers in a few words, for tables and charts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ampere.core.variants import MOST_LAYERS
 from ampere.records.measurement import Measurement
 
 SORTS = ("network", "variant", "single stage", "failure")
+_NETWORK, _VARIANT, _STAGE, _FAILURE = range(len(SORTS))
 MOST_NAMED = 4  # layers of a network in a line of a table
 
 
@@ -35,29 +36,30 @@ def moment(when: str) -> str:
 
 
 def took(row: Measurement) -> str:
-    """The seconds and joules of metering it."""
+    """What metering a row took, in seconds and joules."""
     joules = f" and {units.joules(row.metered_j)}" if row.metered_j else ""
     return f"{units.seconds(row.cost_s)}{joules}{' in vain' if row.failed else ''}"
 
 
 def sort_of(row: Measurement) -> int:
-    """Its number among the sorts."""
+    """The number of a row's sort among all sorts."""
     if row.failed is not None:
-        return 3
+        return _FAILURE
     if row.stage != "step":
-        return 2
-    return int(sum(layer.count for layer in row.layers) <= MOST_LAYERS)
+        return _STAGE
+    layers = sum(layer.count for layer in row.layers)
+    return _VARIANT if layers <= MOST_LAYERS else _NETWORK
 
 
 def short_names(kinds: Sequence[str]) -> dict[str, str]:
     """Names of kinds without the words that all of them share, and digests where none is needed."""
-    words = [name.split() for name in kinds]
-    shared = set.intersection(*map(set, words)) if len(words) > 1 else set()
-    for digest in ("#", "\0"):
-        short = [
-            " ".join(word for word in each if word not in shared and not word.startswith(digest))
-            for each in words
+    names = [kind.split() for kind in kinds]
+    shared = set.intersection(*map(set, names)) if len(names) > 1 else set()
+    for dropped in ("#", "\0"):  # words that start with it: digests, then none
+        labels = [
+            " ".join(word for word in name if word not in shared and not word.startswith(dropped))
+            for name in names
         ]
-        if len(set(short)) == len(short) and all(short):
-            return dict(zip(kinds, short, strict=True))
+        if len(set(labels)) == len(labels) and all(labels):
+            return dict(zip(kinds, labels, strict=True))
     return dict(zip(kinds, kinds, strict=True))

@@ -1,4 +1,4 @@
-"""Surfaces: joules over two widths, drawn as they are seen from a side; surface.js turns them.
+"""Surfaces: joules over two widths, as they are seen from a side; static/surface.js turns them.
 
 Everything drawn says where it stands (`data-at`: x y z of each of its corners, 0 to 1) and, if it
 is for some sides only, of which (`data-when`: x0 is there when that side is nearer, x0y1 when that
@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
 
 from ampere.core import units
-from ampere.core.page import escaped
-from ampere.reports.charts import Scale
-from ampere.reports.svg import WIDTH, Svg, chart, element, points
+from ampere.reports.scale import Scale
+from ampere.reports.svg import WIDTH, Svg, chart, element, group, points, text
 
+TURNING = "Surfaces turn: drag them, or use the arrow keys; Home turns them back."
 HEIGHT = 310
 RAMP = ("#3b528b", "#2a788e", "#21a585", "#6ccd5a", "#fde725")  # viridis, from its blue on
 
@@ -64,7 +64,7 @@ class Camera:
     @property
     def data(self) -> str:
         """The camera as surface.js reads it."""
-        return " ".join(f"{value:.6g}" for value in vars(self).values())
+        return " ".join(f"{value:.6g}" for value in astuple(self))
 
 
 @dataclass(frozen=True)
@@ -78,40 +78,56 @@ class Peak:
 
 
 def surface(
-    x: Sequence[float],
-    y: Sequence[float],
-    z: Sequence[Sequence[float]],
+    x_values: Sequence[float],
+    y_values: Sequence[float],
+    z_values: Sequence[Sequence[float]],
     peaks: Sequence[Peak],
+    *,
     title: str,
     description: str,
-    names: tuple[str, str],
+    axis_names: tuple[str, str],
     camera: Camera | None = None,
 ) -> Svg:
     """Joules z[i][j] at the widths x[i] and y[j], and the layers that are known, on top of it."""
     camera = camera or Camera()
-    across = Scale.over([*x, *(peak.x for peak in peaks)], 0.0, 1.0)
-    along = Scale.over([*y, *(peak.y for peak in peaks)], 0.0, 1.0)
-    across, along = (Scale(s.low, s.high, 0.0, 1.0) for s in (across, along))  # not logarithmic
-    heights = [*(value for row in z for value in row), *(peak.z for peak in peaks)]
-    up = Scale.over(heights, 0.0, 1.0, zero=True)
-
-    def place(i: int, j: int) -> Place:
-        return across.at(x[i]), along.at(y[j]), up.at(z[i][j])
-
+    heights = [*(value for row in z_values for value in row), *(peak.z for peak in peaks)]
+    box = _Box(
+        Scale.over([*x_values, *(peak.x for peak in peaks)], 0.0, 1.0).linear(),
+        Scale.over([*y_values, *(peak.y for peak in peaks)], 0.0, 1.0).linear(),
+        Scale.over(heights, 0.0, 1.0, zero=True),
+    )
+    corners = [
+        [box.place(x, y, z) for y, z in zip(y_values, row, strict=True)]
+        for x, row in zip(x_values, z_values, strict=True)
+    ]
     faces = [
-        [place(i, j), place(i + 1, j), place(i + 1, j + 1), place(i, j + 1)]
-        for i, j in itertools.product(range(len(x) - 1), range(len(y) - 1))
+        [corners[i][j], corners[i + 1][j], corners[i + 1][j + 1], corners[i][j + 1]]
+        for i, j in itertools.product(range(len(x_values) - 1), range(len(y_values) - 1))
     ]
     faces.sort(key=camera.nearness)
     scene = _Scene(camera)
-    drawn = [
-        *scene.frame(across, along, up, names),
-        element("g", *(scene.face(face) for face in faces), class_="faces"),
-        *(scene.peak((across.at(p.x), along.at(p.y), up.at(p.z)), p.label) for p in peaks),
-    ]
     return chart(
-        HEIGHT, title, description, *drawn, class_="chart surface", data_camera=camera.data
+        HEIGHT,
+        title,
+        description,
+        *scene.frame(box, axis_names),
+        group(*(scene.face(face) for face in faces), class_="faces"),
+        *(scene.peak(box.place(peak.x, peak.y, peak.z), peak.label) for peak in peaks),
+        class_="chart surface",
+        data_camera=camera.data,
     )
+
+
+@dataclass(frozen=True)
+class _Box:
+    """What a surface stands in: each side from 0 to 1."""
+
+    x: Scale
+    y: Scale
+    z: Scale
+
+    def place(self, x: float, y: float, z: float) -> Place:
+        return self.x.at(x), self.y.at(y), self.z.at(z)
 
 
 @dataclass(frozen=True)
@@ -120,7 +136,7 @@ class _Scene:
 
     camera: Camera
 
-    def face(self, places: Sequence[Place]) -> str:
+    def face(self, places: Sequence[Place]) -> Svg:
         height = sum(place[2] for place in places) / len(places)
         return element(
             "polygon",
@@ -130,38 +146,45 @@ class _Scene:
             class_="face",
         )
 
-    def peak(self, place: Place, label: str) -> str:
+    def peak(self, place: Place, label: str) -> Svg:
         x, y = self.camera.see(place)
-        title = element("title", escaped(label))
+        title = element("title", label)
         return element("circle", title, cx=x, cy=y, r=3, data_at=_places([place]), class_="dot")
 
-    def frame(self, x: Scale, y: Scale, z: Scale, names: tuple[str, str]) -> list[str]:
+    def frame(self, box: _Box, axis_names: tuple[str, str]) -> list[Svg]:
         """The floor, and the numbers along the sides that are in front."""
-        found = [self._line([(0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0), (0, 0, 0)])]
-        for side in (0, 1):
-            out = 1.12 * side - 0.06  # a little beyond the side
-            further = 1.34 * side - 0.17
-            for value in x.ticks(4):
-                at = x.at(value)
-                found.append(self._text((at, out, 0), f"{value:g}", "pale middle", f"y{side}"))
-            for value in y.ticks(4):
-                at = y.at(value)
-                found.append(self._text((out, at, 0), f"{value:g}", "pale middle", f"x{side}"))
-            found.append(self._text((0.5, further, 0), names[0], "middle", f"y{side}"))
-            found.append(self._text((further, 0.5, 0), names[1], "middle", f"x{side}"))
-        ticks = z.ticks(4)
-        unit, size = units.prefix_of(max(map(abs, ticks)), "J")
-        for a, b in itertools.product((0, 1), repeat=2):
-            when = f"x{a}y{b}"
-            found.append(self._line([(a, b, 0), (a, b, 1)], when))
-            a_out, b_out = 1.08 * a - 0.04, 1.08 * b - 0.04
-            for value in ticks:
-                place = (a_out, b_out, z.at(value))
-                found.append(self._text(place, f"{value / size:g}", "pale end", when))
-            found.append(self._text((a_out, b_out, 1.1), unit, "end", when))
-        return found
+        floor = self._line([(0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0), (0, 0, 0)])
+        sides = [mark for side in (0, 1) for mark in self._side(side, box, axis_names)]
+        corners = itertools.product((0, 1), (0, 1))
+        uprights = [mark for corner in corners for mark in self._upright(corner, box.z)]
+        return [floor, *sides, *uprights]
 
-    def _line(self, places: Sequence[Place], when: str | None = None) -> str:
+    def _side(self, side: int, box: _Box, axis_names: tuple[str, str]) -> Iterator[Svg]:
+        """Numbers and names of both widths along the sides where the other is 0, or 1."""
+        out = 1.12 * side - 0.06  # a little beyond the side
+        further = 1.34 * side - 0.17
+        for value in box.x.ticks(4):
+            yield self._text((box.x.at(value), out, 0), f"{value:g}", "pale middle", f"y{side}")
+        for value in box.y.ticks(4):
+            yield self._text((out, box.y.at(value), 0), f"{value:g}", "pale middle", f"x{side}")
+        x_name, y_name = axis_names
+        yield self._text((0.5, further, 0), x_name, "middle", f"y{side}")
+        yield self._text((further, 0.5, 0), y_name, "middle", f"x{side}")
+
+    def _upright(self, corner: tuple[int, int], z: Scale) -> Iterator[Svg]:
+        """The upright axis at a corner, and its joules."""
+        x, y = corner
+        when = f"x{x}y{y}"
+        yield self._line([(x, y, 0), (x, y, 1)], when)
+        x_out, y_out = 1.08 * x - 0.04, 1.08 * y - 0.04
+        ticks = z.ticks(4)
+        unit, unit_j = units.prefix_of(max(map(abs, ticks)), "J")
+        for value in ticks:
+            place = (x_out, y_out, z.at(value))
+            yield self._text(place, f"{value / unit_j:g}", "pale end", when)
+        yield self._text((x_out, y_out, 1.1), unit, "end", when)
+
+    def _line(self, places: Sequence[Place], when: str | None = None) -> Svg:
         return element(
             "polyline",
             points=points(map(self.camera.see, places)),
@@ -170,19 +193,12 @@ class _Scene:
             **self._shown(when),
         )
 
-    def _text(self, place: Place, content: str, class_: str, when: str) -> str:
+    def _text(self, place: Place, content: str, class_: str, when: str) -> Svg:
         x, y = self.camera.see(place)
-        return element(
-            "text",
-            escaped(content),
-            x=x,
-            y=y + 4,
-            class_=class_,
-            data_at=_places([place]),
-            **self._shown(when),
-        )
+        return text(x, y + 4, content, class_=class_, data_at=_places([place]), **self._shown(when))
 
     def _shown(self, when: str | None) -> dict[str, str]:
+        """Attributes of what is seen from some sides only; None is seen from all."""
         if when is None:
             return {}
         hidden = {} if when in self.camera.sides() else {"display": "none"}

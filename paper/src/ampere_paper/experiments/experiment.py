@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ampere.core.page import Page
 from ampere.core.types import Json
-from ampere.reports.html import Part
+from ampere.reports.parts import Part
 from ampere_paper.benches import Bench
 from ampere_paper.laboratory import Laboratory
 from ampere_paper.plans import Sizes

@@ -20,8 +20,8 @@ from ampere.core.workloads import ModelSpec
 from ampere.errors import NotCovered
 from ampere.estimators.paper import KindProcess, PaperFit, fit_paper, isolated_points
 from ampere.records.measurement import succeeded
-from ampere.reports import html
-from ampere.reports.surface import Peak, surface
+from ampere.reports import parts
+from ampere.reports.surface import TURNING, Peak, surface
 from ampere_paper import drawing
 from ampere_paper.experiments.experiment import Experiment, holds, span
 from ampere_paper.figures import BLUE, INK, PAGE_IN, RED, new_figure
@@ -178,12 +178,12 @@ def _draw_surface(axes: Any, row: Json) -> None:
         axis.pane.set_edgecolor("#dddddd")
 
 
-def _turning(data: Json) -> tuple[html.Part, ...]:
+def _turning(data: Json) -> tuple[parts.Part, ...]:
     """The same surfaces, to be turned by hand."""
-    return (html.Text(html.TURNING), html.Chooser(tuple(map(_turning_surface, data))))
+    return (parts.Text(TURNING), parts.Chooser(tuple(map(_turning_surface, data))))
 
 
-def _turning_surface(row: Json) -> html.Figure:
+def _turning_surface(row: Json) -> parts.Figure:
     label = f"{drawing.heading(row, ', ')}, map {row['side']}×{row['side']}"
     peaks = [
         Peak(c_in, c_out, energy_j, f"in={c_in:.0f}, out={c_out:.0f}: {units.joules(energy_j)}")
@@ -194,8 +194,16 @@ def _turning_surface(row: Json) -> html.Figure:
         f" others. {drawing.origins([row])}"
     )
     title = f"Joules over input and output channels: {label}"
-    svg = surface(row["in"], row["out"], row["mean_j"], peaks, title, caption, ("in", "out"))
-    return html.Figure(f"surface {label}", svg, caption, label)
+    svg = surface(
+        row["in"],
+        row["out"],
+        row["mean_j"],
+        peaks,
+        title=title,
+        description=caption,
+        axis_names=("in", "out"),
+    )
+    return parts.Figure(f"surface {label}", svg, caption, label)
 
 
 def _draw_differences(data: Json) -> Figure:
