@@ -41,7 +41,7 @@ format: setup  ## let ruff format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-benchmarks: setup  ## the figures in docs/results.md, with RECORDED=DIR; takes six hours, leave the machine alone
+benchmarks: setup  ## the tables in docs/paper, with RECORDED=DIR; takes six hours, leave the machine alone
 	@test -d "$(RECORDED)" || (echo "say where published energies are: make benchmarks RECORDED=DIR"; exit 1)
 	$(BIN)/ampere reproduce -o build/paper --recorded $(RECORDED)
 	$(BIN)/python benchmarks/paper.py build/paper

@@ -8,8 +8,8 @@ For each family of the zoo, in this order: unseen random members are metered; th
 measures its variants; the additive prober measures what it asks for, with three seeds (the first
 one as many networks as the paper's, the others a third of that, at least 24); the members are
 metered once more. All on one scale. Members that a prober asked for are left out of its test. The
-table goes to docs/results.md, the raw measurements to benchmarks/results. Leave the machine alone
-meanwhile.
+table goes to docs/paper/accuracy.md, the raw measurements to benchmarks/results. Leave the machine
+alone meanwhile.
 """
 
 from __future__ import annotations
@@ -333,7 +333,7 @@ def main() -> None:
         say(f"{family}: done")
     text = table(found)
     print(text)
-    write_section("additive", text)
+    write_section("accuracy.md", "additive", text)
 
 
 if __name__ == "__main__":

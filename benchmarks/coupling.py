@@ -140,7 +140,7 @@ def main() -> None:
         ]
         text.append(f"| {outcome} | {listed[0]} | {listed[1]} |")
     print("\n".join(text))
-    write_section("coupling", "\n".join(text))
+    write_section("pruning.md", "coupling", "\n".join(text))
     (RESULTS / "coupling.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 

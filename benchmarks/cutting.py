@@ -77,7 +77,7 @@ def main() -> None:
         for title, widths, seconds, whole in rows
     ]  # fmt: skip
     print("\n".join(text))
-    write_section("cutting", "\n".join(text))
+    write_section("speed.md", "cutting", "\n".join(text))
     (RESULTS / "cutting.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 

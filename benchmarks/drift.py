@@ -157,7 +157,7 @@ def main() -> None:
     ]
     text += [f"| {name} | {a:.1%} | {b:.1%} | {b / a:.2f} |" for name, a, b in rows]
     print("\n".join(text))
-    write_section("drift", "\n".join(text))
+    write_section("measuring.md", "drift", "\n".join(text))
     (RESULTS / "drift.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 

@@ -227,7 +227,7 @@ def main() -> None:
     text = table(rows, repeat, machine)
     print(text)
     if options.out == RESULTS / "fidelity.json":
-        write_section("fidelity", text)
+        write_section("reading.md", "fidelity", text)
 
 
 if __name__ == "__main__":

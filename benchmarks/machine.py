@@ -10,7 +10,7 @@ from pathlib import Path
 from ampere.acquisition.progress import Event
 from ampere.core.fingerprint import local_fingerprint
 
-DOCS = Path(__file__).parent.parent / "docs" / "results.md"
+DOCS = Path(__file__).parent.parent / "docs" / "paper"
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -37,12 +37,13 @@ def pack(path: Path) -> Path:
     return packed
 
 
-def write_section(name: str, text: str) -> None:
-    """Put a table between its markers in docs/results.md, leaving the words around it alone."""
+def write_section(page: str, name: str, text: str) -> None:
+    """Put a table between its markers on a page of docs/paper, and leave the words around it."""
+    path = DOCS / page
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    page = DOCS.read_text()
-    if begin not in page:
-        page = f"{page.rstrip()}\n\n{begin}\n{end}\n"
-    head, _, rest = page.partition(begin)
+    words = path.read_text(encoding="utf-8")
+    if begin not in words:
+        words = f"{words.rstrip()}\n\n{begin}\n{end}\n"
+    head, _, rest = words.partition(begin)
     _, _, tail = rest.partition(end)
-    DOCS.write_text(f"{head}{begin}\n{text.strip()}\n{end}{tail}")
+    path.write_text(f"{head}{begin}\n{text.strip()}\n{end}{tail}", encoding="utf-8")

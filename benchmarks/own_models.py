@@ -11,8 +11,8 @@ with other arguments, widths and depths, and each is read anew. Then two ways of
 frozen body saves, as estimated and as metered side by side.
 
 What is already in the results is not run again unless --again is given; a profile that was
-interrupted goes on. The table goes to docs/results.md, unless --folder puts the results elsewhere.
-Run it from the root of the repository, and leave the machine alone meanwhile.
+interrupted goes on. The table goes to docs/paper/accuracy.md, unless --folder puts the results
+elsewhere. Run it from the root of the repository, and leave the machine alone meanwhile.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ from ampere.devices.base import Device
 from ampere.estimators.additive import fit_roofline
 from ampere.estimators.base import usable
 from ampere.estimators.flops import fit_flops, fit_flops_affine
-from ampere.evaluation.evaluate import Evaluation, compare
+from ampere.evaluation.evaluate import compare
+from ampere.evaluation.evaluation import Evaluation
 
 MODELS = os.path.relpath(Path(__file__).with_name("models.py"))
 METHODS = ("additive", "paper", "roofline", "flops", "flops_affine", "extrapolation", "repeat")
@@ -322,7 +323,9 @@ def main() -> None:
     if folder == RESULTS:
         for path in folder.glob("own_*.ampere"):
             pack(path)
-        write_section("own models" if way.method == "paper" else "own models additive", text)
+        write_section(
+            "accuracy.md", "own models" if way.method == "paper" else "own models additive", text
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The paper's evaluation, as docs/results.md and docs/paper keep it.
+"""The paper's evaluation, as docs/paper keeps it.
 
     ampere reproduce -o build/paper --recorded DIR      # an hour and a quarter
     python benchmarks/paper.py build/paper
@@ -14,40 +14,31 @@ import shutil
 import sys
 from pathlib import Path
 
-from machine import DOCS, pack, write_section
+from machine import DOCS, pack
 
 from ampere_paper.experiments import EXPERIMENTS
 
-PAPER = DOCS.parent / "paper"
 COPIED = (
     "plan.json", "index.md", "recorded.md", "data/*.json", "tables/*.md", "figures/*.svg",
     "journals/*.ampere",
 )  # fmt: skip
-LINKS = {
-    "recorded.md, recorded.html": "paper/recorded.md",
-    "journals/": "paper/journals",
-    "data/": "paper/data",
-}
+FOLDERS = ("data", "tables", "figures", "journals")  # of the run alone; pages by topic stay
 
 
 def main() -> None:
-    """Copy, pack, and put the page between its markers."""
+    """Copy and pack."""
     run = Path(sys.argv[1])
     missing = [name for name in EXPERIMENTS if not (run / "data" / f"{name}.json").exists()]
     if missing:
         sys.exit(f"{run} lacks {', '.join(missing)}: finish it with `ampere reproduce --recorded`")
-    shutil.rmtree(PAPER, ignore_errors=True)
+    for name in FOLDERS:
+        shutil.rmtree(DOCS / name, ignore_errors=True)
     for path in sorted(path for pattern in COPIED for path in run.glob(pattern)):
-        target = PAPER / path.relative_to(run)
+        target = DOCS / path.relative_to(run)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
-    size = sum(pack(path).stat().st_size for path in PAPER.glob("journals/*.ampere"))
-    _, _, page = (run / "index.md").read_text(encoding="utf-8").partition("\n")
-    page = page.replace("\n## ", "\n### ").replace("](figures/", "](paper/figures/")
-    for name, place in LINKS.items():
-        page = page.replace(name, f"[{place}]({place})", 1)
-    write_section("paper", page)
-    print(f"{PAPER}: journals of {size / 1e6:.1f} MB")
+    size = sum(pack(path).stat().st_size for path in DOCS.glob("journals/*.ampere"))
+    print(f"{DOCS}: journals of {size / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

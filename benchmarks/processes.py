@@ -73,7 +73,7 @@ def main() -> None:
         ratio = statistics.fmean(kept) / statistics.fmean(left)
         text.append(f"| {model} | {spreads[0]:.1%} | {spreads[1]:.1%} | {ratio:.2f} |")
     print("\n".join(text))
-    write_section("processes", "\n".join(text))
+    write_section("measuring.md", "processes", "\n".join(text))
     (RESULTS / "processes.json").write_text(json.dumps(found, indent=1) + "\n")
 
 

@@ -212,7 +212,7 @@ def main() -> None:
     text = "\n".join([f"Machine: {machine} Joules are modelled from CPU time.", "",
                       *lines(rows, seeds)])  # fmt: skip
     print(text)
-    write_section("pruning", text)
+    write_section("pruning.md", "pruning", text)
 
 
 if __name__ == "__main__":

@@ -390,7 +390,7 @@ def main() -> None:
     text = f"Machine: {summary['machine']}\n\n```\n{text_of(summary, rows)}\n```"
     print(f"{text}\n\n{path}")
     if path == RESULTS / "reading.json":
-        write_section("reading", text)
+        write_section("reading.md", "reading", text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Published energies of training that others metered: some are known, the others are asked for.
 
-    python benchmarks/recorded.py --data DIR     # half a minute; the table goes to docs/results.md
+    python benchmarks/recorded.py --data DIR     # half a minute; writes docs/paper/published.md
 
 What the data sets are, and what is asked of them, stands in `ampere_paper.published`.
 """
@@ -17,18 +17,8 @@ from pathlib import Path
 from machine import RESULTS, machine_line, write_section
 
 from ampere.errors import DataError
-from ampere_paper.published import (
-    LONG,
-    METHODS,
-    SOURCES,
-    Recorded,
-    Row,
-    examine,
-    make_cases,
-    read_sets,
-    summary,
-    sweeps,
-)
+from ampere_paper.published.cases import LONG, METHODS, Row, examine, make_cases, summary
+from ampere_paper.published.datasets import SOURCES, Recorded, read_sets, sweeps
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -80,7 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the CSV files")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="random splits at most")
     parser.add_argument("--out", type=Path, default=RESULTS / "recorded.json")
-    parser.add_argument("--no-docs", action="store_true", help="leave docs/results.md alone")
+    parser.add_argument(
+        "--no-docs", action="store_true", help="leave docs/paper/published.md alone"
+    )
     options = parser.parse_args(arguments)
     folder: Path = options.data
     try:
@@ -118,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     print(text)
     if not options.no_docs:
-        write_section("recorded", text)
+        write_section("published.md", "recorded", text)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def main() -> None:
     text += [f"| {n} | {k} | {s:.2f} | {t:.3f} | {m:.0f} |" for n, k, s, t, m in fits]
     text += ["", f"From 200 to 2000 measurements the time of a fit grows as n^{growth:.1f}."]
     print("\n".join(text))
-    write_section("search", "\n".join(text))
+    write_section("speed.md", "search", "\n".join(text))
     kept = {"candidates_per_s": candidates, "fits": fits, "building_s": building}
     (RESULTS / "search.json").write_text(json.dumps(kept, indent=1) + "\n")
 

@@ -92,7 +92,7 @@ def main() -> None:
         for r in rows
     ]
     print("\n".join(text))
-    write_section("simulated", "\n".join(text))
+    write_section("simulated.md", "simulated", "\n".join(text))
     (RESULTS / "simulated.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 

@@ -111,7 +111,7 @@ def main() -> None:
     error = fmean(abs(s / m - 1) for _, _, m, s, _, _ in rows)
     text += ["", f"{inside} of {len(rows)} differences lie inside; mean error {error:.1%}."]
     print("\n".join(text))
-    write_section("single layers", "\n".join(text))
+    write_section("accuracy.md", "single layers", "\n".join(text))
     (RESULTS / "single_layers.json").write_text(json.dumps(rows, indent=1) + "\n")
 
 

@@ -1,6 +1,6 @@
 """Start-up, reading, fitting and estimating times, as medians and as ratios to a bare interpreter.
 
-python benchmarks/speed.py          # a minute; the table goes to docs/results.md
+python benchmarks/speed.py          # a minute; the table goes to docs/paper/speed.md
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def main() -> None:
         )
     text = f"Machine: {machine_line({})} Medians; the machine is shared.\n\n" + "\n".join(lines)
     print(text)
-    write_section("speed", text)
+    write_section("speed.md", "speed", text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The paper's case study: half the energy, by joules and by FLOPs (section 4.3, figure 13).
 
-    python examples/03_case_study.py --data celeba:~/celeba --iterations 2000 -o study
+    python paper/examples/case_study.py --data celeba:~/celeba --iterations 2000 -o study
 
 Profiles a 5-layer CNN on this machine unless given a profile, cuts it to 50 % guided by joules
 and guided by FLOPs, trains all three side by side under the meter, and writes study.json and
@@ -17,9 +17,9 @@ from pathlib import Path
 
 import ampere
 from ampere.cli.progress import progress
-from ampere_paper.case_study import study
-from ampere_paper.figures import draw_study
-from ampere_paper.race import Schedule
+from ampere_paper.figures.training import draw_study
+from ampere_paper.study.case_study import study
+from ampere_paper.study.race import Schedule
 
 MODEL = "zoo:cnn5"
 POINTS = 20  # of every curve, at most

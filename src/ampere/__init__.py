@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ampere.devices.registry import open_device
     from ampere.errors import AmpereError
     from ampere.evaluation.check import Check
-    from ampere.evaluation.evaluate import Evaluation
+    from ampere.evaluation.evaluation import Evaluation
     from ampere.meters.base import Meter, Provenance, Reading
     from ampere.profiles.estimate import Estimate
     from ampere.profiles.profile import Profile, fit
@@ -57,7 +57,7 @@ _HOMES = {
     "Device": "ampere.devices.base",
     "Effort": "ampere.acquisition.effort",
     "Estimate": "ampere.profiles.estimate",
-    "Evaluation": "ampere.evaluation.evaluate",
+    "Evaluation": "ampere.evaluation.evaluation",
     "Failure": "ampere.records.failure",
     "Features": "ampere.core.layers",
     "InputSpec": "ampere.core.inputs",

@@ -37,8 +37,8 @@ from ampere.devices.registry import device_or_local
 from ampere.errors import DataError, MeasurementFailed, MeterError
 from ampere.evaluation.check import Check
 from ampere.evaluation.check import check as check_device
-from ampere.evaluation.evaluate import Evaluation
 from ampere.evaluation.evaluate import evaluate as evaluate_device
+from ampere.evaluation.evaluation import Evaluation
 from ampere.meters.base import Meter, Provenance
 from ampere.meters.calibration import Calibration, Load, fit_watts, run_loads, store
 from ampere.meters.drivers.log import PULSE

@@ -72,7 +72,7 @@ def test_a_real_profile(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = answer(run("estimate", "net.py:Net", "--profile", "net.ampere", "--json"))
     assert 0 < row["energy_j"] < 10
     assert 0 < row["time_s"] < 1
-    monkeypatch.setattr(evaluate, "ISOLATED", Effort(0.002, 0.0, 2, 2))
+    monkeypatch.setattr(evaluate, "SINGLE_STAGES", Effort(0.002, 0.0, 2, 2))
     row = answer(run("evaluate", "net.py:Net", *machine, "--models", 2, "--json"))
     assert set(row["mape"]) == {
         *("additive", "paper", "roofline", "flops", "flops_affine", "neuralpower"),

@@ -70,7 +70,7 @@ def test_one_burst_after_one_step_of_warm_up() -> None:
     device = CostlyDevice()
     row = run(device, steps=20)
     assert device.calls == ["load", "burst 1", "burst 20", "unload"]
-    assert (row.energy_j_per_step, row.time_s_per_step) == (2.0, 0.5)
+    assert (row.energy_j, row.time_s) == (2.0, 0.5)
     assert (row.repeats, row.spread, row.failed) == (1, 0.0, None)
     assert row.layers == LAYERS
 
@@ -109,7 +109,7 @@ def test_what_a_coarse_meter_cannot_tell_is_a_failed_measurement() -> None:
 def test_a_workload_that_went_by_itself_is_no_failure() -> None:
     row = run(CostlyDevice(fails_at="unload"))
     assert row.failed is None
-    assert row.energy_j_per_step == 2.0
+    assert row.energy_j == 2.0
 
 
 def test_a_device_that_is_gone_is_not_blamed_on_the_model() -> None:

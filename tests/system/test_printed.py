@@ -15,7 +15,7 @@ from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.widths import Widths
 from ampere.estimators.base import Cost, Line
 from ampere.evaluation.check import Check
-from ampere.evaluation.evaluate import Evaluation, ModelResult
+from ampere.evaluation.evaluation import Evaluation, ModelResult
 from ampere.meters.base import Provenance
 from ampere.profiles.estimate import Estimate
 from ampere.profiles.profile import Profile

@@ -54,23 +54,23 @@ def reproduce(
     """
     load_numerics()
     from ampere.errors import DataError
-    from ampere_paper.reproduction import FULL, QUICK
+    from ampere_paper.lab.plans import FULL, QUICK
     from ampere_paper.reproduction import reproduce as run
 
     plan = (QUICK if quick else FULL).on(device or (), recorded)
     try:
         with progress() as watch:
-            found = run(output, plan, only or (), watch, refit)
+            done = run(output, plan, only or (), watch, refit)
     except KeyboardInterrupt:
         kept = f"everything measured so far is in {output}; the same command goes on from there"
         raise Interrupted(kept) from None
-    if found.failed:
-        reasons = "; ".join(f"{each.experiment.name}: {each.failed}" for each in found.failed)
+    if done.failed:
+        reasons = "; ".join(f"{each.experiment.name}: {each.failed}" for each in done.failed)
         raise DataError(
-            f"{len(found.failed)} of {len(found.outcomes)} experiments failed ({reasons});"
+            f"{len(done.failed)} of {len(done.outcomes)} experiments failed ({reasons});"
             f" the others are in {output / 'index.html'}"
         )
-    return json_text(found.to_json()) if as_json else repr(found)
+    return json_text(done.to_json()) if as_json else repr(done)
 
 
 REPRODUCE = Command(reproduce, "ampere reproduce --quick --device simulated -o results")

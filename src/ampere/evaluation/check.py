@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -69,7 +69,9 @@ class Check:
     def to_json(self) -> dict[str, Json]:
         """Plain data."""
         return {
-            **{key: list(v) if isinstance(v, tuple) else v for key, v in vars(self).items()},
+            **asdict(self),
+            "depths": list(self.depths),
+            "stacked_j": list(self.stacked_j),
             "provenance": self.provenance.value,
             "quiet": self.quiet,
             "additive": self.additive,
@@ -194,9 +196,9 @@ def _judge(
     line = trend(DEPTHS, stacked_j)
     order_j = {text: row.energy_j for text, row in orders.items()}
     middle = statistics.fmean(order_j.values())
-    again = [row.energy_j for row in repeats]
+    repeated_j = [row.energy_j for row in repeats]
     return Check(
-        repeat_error=statistics.stdev(again) / statistics.fmean(again),
+        repeat_error=statistics.stdev(repeated_j) / statistics.fmean(repeated_j),
         burst_spread=statistics.fmean(row.spread for row in repeats),
         depths=DEPTHS,
         stacked_j=stacked_j,

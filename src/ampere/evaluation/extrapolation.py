@@ -19,9 +19,11 @@ from ampere.errors import DataError, MeasurementFailed, MeterFault
 from ampere.records.failure import Failure
 from ampere.records.measurement import Measurement, utc_now
 
+STEPS = 10
+
 
 def extrapolate(
-    device: Device, workload: Workload, layers: Sequence[Layer], steps: int = 10
+    device: Device, workload: Workload, layers: Sequence[Layer], steps: int = STEPS
 ) -> Measurement:
     """Joules and seconds per step from this many steps in one go; a failure is a failed one."""
     if steps < 1:

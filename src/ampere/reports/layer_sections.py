@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ampere.core import units
-from ampere.core.layers import Widths
 from ampere.core.widths import Widths
 from ampere.estimators.base import usable
 from ampere.estimators.encoding import STEP

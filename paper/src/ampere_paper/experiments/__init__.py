@@ -9,27 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ampere.errors import DataError
-from ampere_paper.experiments.efficiency import EFFICIENCY
+from ampere_paper.experiments.efficiency import Efficiency
 from ampere_paper.experiments.experiment import Experiment
-from ampere_paper.experiments.fig2 import FIG2
-from ampere_paper.experiments.fig4 import FIG4
-from ampere_paper.experiments.fig5 import FIG5
-from ampere_paper.experiments.fig6 import FIG6
-from ampere_paper.experiments.fig7 import FIG7
-from ampere_paper.experiments.fig8 import FIG8, FIG9
-from ampere_paper.experiments.fig10 import FIG10
-from ampere_paper.experiments.fig11_12 import FIG11_12
-from ampere_paper.experiments.fig13 import FIG13
-from ampere_paper.experiments.kernels import KERNELS_COMPARED
-from ampere_paper.experiments.recorded import RECORDED
-from ampere_paper.experiments.samples import SAMPLES
-from ampere_paper.experiments.table1 import TABLE1
+from ampere_paper.experiments.fig2 import Fig2
+from ampere_paper.experiments.fig4 import Fig4
+from ampere_paper.experiments.fig5 import Fig5
+from ampere_paper.experiments.fig6 import Fig6
+from ampere_paper.experiments.fig7 import Fig7
+from ampere_paper.experiments.fig8 import Fig8
+from ampere_paper.experiments.fig9 import Fig9
+from ampere_paper.experiments.fig10 import Fig10
+from ampere_paper.experiments.fig11_12 import Fig11And12
+from ampere_paper.experiments.fig13 import Fig13
+from ampere_paper.experiments.kernels import Kernels
+from ampere_paper.experiments.recorded import RecordedEnergies
+from ampere_paper.experiments.samples import Samples
+from ampere_paper.experiments.table1 import Table1
 
-EXPERIMENTS = {
+EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
-        FIG2, FIG4, FIG5, FIG6, FIG7, FIG8, FIG9, FIG10, FIG11_12, EFFICIENCY, TABLE1, FIG13,
-        KERNELS_COMPARED, SAMPLES, RECORDED,
+        Fig2(), Fig4(), Fig5(), Fig6(), Fig7(), Fig8(), Fig9(), Fig10(), Fig11And12(), Efficiency(),
+        Table1(), Fig13(), Kernels(), Samples(), RecordedEnergies(),
     )
 }  # fmt: skip
 
@@ -42,6 +43,6 @@ def choose(names: Iterable[str] = ()) -> list[Experiment]:
     """
     wanted = set(names)
     if unknown := sorted(wanted - set(EXPERIMENTS)):
-        known = ", ".join(EXPERIMENTS)
-        raise DataError(f"there is no experiment {unknown[0]!r}: use {known}")
+        valid = ", ".join(EXPERIMENTS)
+        raise DataError(f"there is no experiment {unknown[0]!r}: use {valid}")
     return [each for name, each in EXPERIMENTS.items() if not wanted or name in wanted]

@@ -20,13 +20,16 @@ from ampere.core.workloads import ModelSpec
 from ampere.errors import NotCovered
 from ampere.estimators.paper import KindProcess, PaperFit, fit_paper, isolated_points
 from ampere.records.measurement import succeeded
-from ampere.reports import parts
+from ampere.reports import parts as page_parts
 from ampere.reports.surface import TURNING, Peak, surface
-from ampere_paper import drawing
-from ampere_paper.experiments.experiment import Experiment, holds, span
-from ampere_paper.figures import BLUE, INK, PAGE_IN, RED, new_figure
-from ampere_paper.laboratory import Laboratory, network
-from ampere_paper.surveys import Survey, survey
+from ampere_paper.experiments.experiment import Experiment
+from ampere_paper.experiments.words import holds, span, table_of, where
+from ampere_paper.figures import canvas
+from ampere_paper.figures.style import BLUE, INK, PAGE_IN, RED, new_figure
+from ampere_paper.lab.laboratory import Laboratory
+from ampere_paper.lab.notebooks import network
+from ampere_paper.lab.plans import Sizes
+from ampere_paper.lab.trials import Trial, trial_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,42 +38,101 @@ GRID = 17  # points along each width of a surface
 SEED = 2000
 
 
-def _measure(lab: Laboratory) -> Json:
-    rows = [
-        row
-        for bench in lab.benches
-        if lab.sizes(bench).tests and "cnn5" in lab.sizes(bench).families
-        for row in _surfaces(lab, survey(lab, bench, "cnn5"))
-    ]
-    if not rows:
-        raise NotCovered("none of these devices has surfaces in its plan")
-    return rows
+class Fig11And12(Experiment):
+    """Energy of convolutions over their channels."""
+
+    name = "fig11_12"
+    title = "Energy of convolutions over their channels"
+    claim = (
+        "Energy varies non-linearly with input and output channels, smoothly where maps are"
+        " large (section 4.2, Fig. 11 and 12, Xavier and server)."
+    )
+    figures = ("fig11", "fig12")
+    families = ("cnn5",)
+
+    def measure(self, lab: Laboratory) -> Json:
+        rows = [
+            row
+            for bench in lab.benches
+            if lab.sizes(bench).tests and "cnn5" in lab.sizes(bench).families
+            for row in _surfaces(lab, trial_of(lab, bench, "cnn5"))
+        ]
+        if not rows:
+            raise NotCovered("none of these devices has surfaces in its plan")
+        return rows
+
+    def draw(self, data: Json) -> Mapping[str, Figure]:
+        return {"fig11": _draw_surfaces(data), "fig12": _draw_differences(data)}
+
+    def table(self, data: Json) -> Page:
+        rows = [
+            (
+                *where(row),
+                f"{row['side']}×{row['side']}",
+                str(len(row["samples"])),
+                str(len(row["tests"])),
+                units.joules(max(test[2] for test in row["tests"])),
+                f"{fmean(map(abs, _errors(row))):.1f}",
+                f"{max(map(abs, _errors(row))):.1f}",
+            )
+            for row in data
+        ]
+        headers = (
+            "device",
+            "joules",
+            "map",
+            "samples",
+            "tests",
+            "largest test",
+            "mean difference %",
+            "largest %",
+        )
+        title = (
+            "Estimated and observed layers, differences in percent of the surface's largest value"
+        )
+        return table_of(title, headers, rows)
+
+    def sentence(self, data: Json) -> str:
+        means = [fmean(map(abs, _errors(row))) for row in data]
+        bends = [_bend(row) for row in data]
+        return (
+            f"Layers that were not profiled differ from their surface by {span(means)} of its"
+            f" largest value on average (median {median(means):.1f} %). Along either side a surface"
+            f" is up to {span(bends, form='.0f')} away from a plane; that energy varies"
+            f" non-linearly (more than 10 %): {holds([bend > 10 for bend in bends], 'surface')}."
+        )
+
+    def parts(self, data: Json) -> tuple[page_parts.Part, ...]:
+        """The same surfaces, to be turned by hand."""
+        return (page_parts.Text(TURNING), page_parts.Chooser(tuple(map(_turning_surface, data))))
+
+    def networks(self, sizes: Sizes) -> int:
+        return 3 * sizes.tests
 
 
-def _surfaces(lab: Laboratory, found: Survey) -> list[dict[str, Json]]:
+def _surfaces(lab: Laboratory, trial: Trial) -> list[dict[str, Json]]:
     """A surface for each map size, and layers beside its samples that it has not seen."""
     from ampere.pytorch.reader import layers_of, plan_variants
 
-    fit = fit_paper(found.variants)
+    fit = fit_paper(trial.variants)
     hidden = [
         isolation
         for isolation in plan_variants(layers_of(ModelSpec("zoo:cnn5"))).isolations
         if isolation.kind.role is Role.HIDDEN
     ]
     tests = {
-        isolation.kind.name: _unseen(isolation, lab.sizes(found.bench).tests)
+        isolation.kind.name: _unseen(isolation, lab.sizes(trial.bench).tests)
         for isolation in hidden
     }
     variants = [variant for some in tests.values() for variant in some]
-    with lab.notebook(found.bench, "surfaces") as book:
+    with lab.notebook(trial.bench, "surfaces") as book:
         measured = book.measure([network(str(each), each.layers) for each in variants])
     rows = succeeded([row for (row,) in measured], "a network")
-    known = {isolation.kind.name: fit.processes[isolation.kind.name] for isolation in hidden}
     return [
         {
-            **found.place,
+            **trial.place,
             "side": int(isolation.kind.attributes["height"]),
-            **_surface(known[isolation.kind.name], isolation),
+            **_surface(fit.processes[isolation.kind.name], isolation),
             "tests": _compared(isolation, fit, rows),
         }
         for isolation in hidden
@@ -80,9 +142,9 @@ def _surfaces(lab: Laboratory, found: Survey) -> list[dict[str, Json]]:
 def _unseen(isolation: Isolation, count: int) -> list[Variant]:
     """Different variants at random widths."""
     rng = random.Random(f"{SEED} {isolation.kind.name}")
-    found: set[Widths] = set()
-    while len(found) < count:
-        found.add(
+    chosen: set[Widths] = set()
+    while len(chosen) < count:
+        chosen.add(
             Widths(
                 {
                     name: step * rng.randint(1, isolation.bounds[name][1] // step)
@@ -90,7 +152,9 @@ def _unseen(isolation: Isolation, count: int) -> list[Variant]:
                 }
             )
         )
-    return [isolate(isolation, widths) for widths in sorted(found, key=lambda w: tuple(w.values()))]
+    return [
+        isolate(isolation, widths) for widths in sorted(chosen, key=lambda w: tuple(w.values()))
+    ]
 
 
 def _surface(process: KindProcess, isolation: Isolation) -> dict[str, Json]:
@@ -132,10 +196,6 @@ def _errors(row: Json) -> list[float]:
     return [float(100 * (test[3] - test[2]) / largest) for test in row["tests"]]
 
 
-def _draw(data: Json) -> Mapping[str, Figure]:
-    return {"fig11": _draw_surfaces(data), "fig12": _draw_differences(data)}
-
-
 def _layout(data: Json) -> tuple[list[list[Json]], int]:
     benches = grouped(data, lambda row: row["bench"])
     return benches, max(map(len, benches))
@@ -153,12 +213,12 @@ def _draw_surfaces(data: Json) -> Figure:
             axes: Any = figure.add_axes(place, projection="3d")
             _draw_surface(axes, row)
     text = "Profiled samples: blue. Further layers: red. Surface: the paper's method."
-    return drawing.finish(figure, data, f"Convolutions of the 5-layer CNN, batches of 10. {text}")
+    return canvas.finish(figure, data, f"Convolutions of the 5-layer CNN, batches of 10. {text}")
 
 
 def _draw_surface(axes: Any, row: Json) -> None:
     mean = np.array(row["mean_j"])
-    scale, unit = drawing.joule_scale(mean.ravel().tolist())
+    scale, unit = canvas.joule_scale(mean.ravel().tolist())
     x, y = np.meshgrid(row["in"], row["out"], indexing="ij")
     axes.plot_surface(x, y, scale * mean, cmap="viridis", alpha=0.55, linewidth=0.2,
                       edgecolor="#ffffff60", rstride=1, cstride=1)  # fmt: skip
@@ -166,7 +226,7 @@ def _draw_surface(axes: Any, row: Json) -> None:
     axes.scatter(*samples[:, :2].T, scale * samples[:, 2], color=BLUE, s=7, depthshade=False)
     axes.scatter(*tests[:, :2].T, scale * tests[:, 2], color=RED, s=14, marker="x",
                  depthshade=False)  # fmt: skip
-    axes.set_title(f"{drawing.heading(row, ', ')}\nmap {row['side']}×{row['side']}", y=0.97)
+    axes.set_title(f"{canvas.heading(row, ', ')}\nmap {row['side']}×{row['side']}", y=0.97)
     axes.set_xlabel("C in", labelpad=-9)
     axes.set_ylabel("C out", labelpad=-9)
     axes.set_zlabel(f"energy ({unit})", labelpad=-8)
@@ -178,20 +238,15 @@ def _draw_surface(axes: Any, row: Json) -> None:
         axis.pane.set_edgecolor("#dddddd")
 
 
-def _turning(data: Json) -> tuple[parts.Part, ...]:
-    """The same surfaces, to be turned by hand."""
-    return (parts.Text(TURNING), parts.Chooser(tuple(map(_turning_surface, data))))
-
-
-def _turning_surface(row: Json) -> parts.Figure:
-    label = f"{drawing.heading(row, ', ')}, map {row['side']}×{row['side']}"
+def _turning_surface(row: Json) -> page_parts.Figure:
+    label = f"{canvas.heading(row, ', ')}, map {row['side']}×{row['side']}"
     peaks = [
         Peak(c_in, c_out, energy_j, f"in={c_in:.0f}, out={c_out:.0f}: {units.joules(energy_j)}")
         for c_in, c_out, energy_j, *_ in (*row["samples"], *row["tests"])
     ]
     caption = (
         "A convolution, estimated by the paper's method; dots are layers that were profiled, and"
-        f" others. {drawing.origins([row])}"
+        f" others. {canvas.origins([row])}"
     )
     title = f"Joules over input and output channels: {label}"
     svg = surface(
@@ -203,18 +258,18 @@ def _turning_surface(row: Json) -> parts.Figure:
         description=caption,
         axis_names=("in", "out"),
     )
-    return parts.Figure(f"surface {label}", svg, caption, label)
+    return page_parts.Figure(f"surface {label}", svg, caption, label)
 
 
 def _draw_differences(data: Json) -> Figure:
     benches, columns = _layout(data)
-    figure, panels = drawing.grid(len(benches) * columns, columns=columns, height_in=1.9)
+    figure, panels = canvas.grid(len(benches) * columns, columns=columns, height_in=1.9)
     largest = max(abs(error) for row in data for error in _errors(row))
     for row, axes in zip(data, panels, strict=True):
         x, y = np.array(row["tests"])[:, :2].T
         shown = axes.scatter(x, y, c=_errors(row), cmap="RdBu_r", vmin=-largest,
                              vmax=largest, s=26, edgecolor=INK, linewidth=0.4)  # fmt: skip
-        axes.set_title(f"{drawing.heading(row, ', ')}\nmap {row['side']}×{row['side']}")
+        axes.set_title(f"{canvas.heading(row, ', ')}\nmap {row['side']}×{row['side']}")
         axes.set_xlim(0, 1.05 * max(row["in"]))
         axes.set_ylim(0, 1.05 * max(row["out"]))
         axes.set_xlabel("C in")
@@ -224,37 +279,7 @@ def _draw_differences(data: Json) -> Figure:
         "Estimated less observed joules of layers that were not profiled, in percent of the largest"
         " of each surface, by the paper's method; batches of 10."
     )
-    return drawing.finish(figure, data, text)
-
-
-def _table(data: Json) -> Page:
-    rows = [
-        (
-            *drawing.where(row),
-            f"{row['side']}×{row['side']}",
-            str(len(row["samples"])),
-            str(len(row["tests"])),
-            units.joules(max(test[2] for test in row["tests"])),
-            f"{fmean(map(abs, _errors(row))):.1f}",
-            f"{max(map(abs, _errors(row))):.1f}",
-        )
-        for row in data
-    ]
-    headers = ("device", "joules", "map", "samples", "tests", "largest test", "mean difference %",
-               "largest %")  # fmt: skip
-    title = "Estimated and observed layers, differences in percent of the surface's largest value"
-    return drawing.page(title, headers, rows)
-
-
-def _sentence(data: Json) -> str:
-    means = [fmean(map(abs, _errors(row))) for row in data]
-    bends = [_bend(row) for row in data]
-    return (
-        f"Layers that were not profiled differ from their surface by {span(means)} of its largest"
-        f" value on average (median {median(means):.1f} %). Along either side a surface is up to"
-        f" {span(bends, form='.0f')} away from a plane; that energy varies non-linearly (more than"
-        f" 10 %): {holds([bend > 10 for bend in bends], 'surface')}."
-    )
+    return canvas.finish(figure, data, text)
 
 
 def _bend(row: Json) -> float:
@@ -264,19 +289,3 @@ def _bend(row: Json) -> float:
     design = np.column_stack([np.ones(mean.size), x.ravel(), y.ravel()])
     plane = design @ np.linalg.lstsq(design, mean.ravel(), rcond=None)[0]
     return float(100 * np.abs(mean.ravel() - plane).max() / np.abs(mean).max())
-
-
-FIG11_12 = Experiment(
-    "fig11_12",
-    "Energy of convolutions over their channels",
-    "Energy varies non-linearly with input and output channels, smoothly where maps are large"
-    " (section 4.2, Fig. 11 and 12, Xavier and server).",
-    _measure,
-    _draw,
-    _table,
-    _sentence,
-    ("cnn5",),
-    lambda sizes: 3 * sizes.tests,
-    ("fig11", "fig12"),
-    parts=_turning,
-)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -16,19 +17,105 @@ from ampere.core.workloads import Workload
 from ampere.estimators.neuralpower import STAGES, fit_neuralpower
 from ampere.evaluation.check import ADDITIVE, DEPTHS, chain, trend
 from ampere.records.measurement import succeeded
-from ampere_paper import drawing
-from ampere_paper.benches import Bench
-from ampere_paper.experiments.experiment import Experiment, holds, span
-from ampere_paper.figures import INK
-from ampere_paper.laboratory import Laboratory, network
-from ampere_paper.surveys import place
+from ampere_paper.experiments.experiment import Experiment
+from ampere_paper.experiments.words import holds, span, table_of, where
+from ampere_paper.figures import canvas
+from ampere_paper.figures.style import INK
+from ampere_paper.lab.benches import Bench
+from ampere_paper.lab.laboratory import Laboratory
+from ampere_paper.lab.notebooks import network
+from ampere_paper.lab.plans import Sizes
+from ampere_paper.lab.trials import place
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def _measure(lab: Laboratory) -> Json:
-    return [_stacks(lab, bench) for bench in lab.benches]
+class Fig2(Experiment):
+    """Energy against the number of stacked layers."""
+
+    name = "fig2"
+    title = "Energy against the number of stacked layers"
+    claim = (
+        "Every layer more costs the same, on a straight line, and NeuralPower overestimates"
+        " (sections 2.2 and 3.2, Fig. 2)."
+    )
+    figures = ("fig2",)
+
+    def measure(self, lab: Laboratory) -> Json:
+        return [_stacks(lab, bench) for bench in lab.benches]
+
+    def draw(self, data: Json) -> Mapping[str, Figure]:
+        figure, panels = canvas.grid(len(data))
+        look = canvas.METHODS["neuralpower"]
+        for row, axes in zip(data, panels, strict=True):
+            scale, unit = canvas.joule_scale([*row["energy_j"], *row["neuralpower_j"]])
+            depths = np.array(row["depths"])
+            line = scale * (row["start_j"] + row["slope_j"] * depths)
+            axes.plot(
+                depths,
+                scale * np.array(row["neuralpower_j"]),
+                look.marker,
+                color=look.color,
+                linestyle="--",
+                markersize=3,
+                linewidth=0.9,
+                label=look.label,
+            )
+            axes.plot(depths, line, color=INK, linewidth=0.9, label="straight line")
+            axes.plot(
+                depths,
+                scale * np.array(row["energy_j"]),
+                "o",
+                color=INK,
+                markersize=3.5,
+                label="metered",
+            )
+            axes.set_title(canvas.heading(row))
+            axes.set_xlabel("stacked layers")
+            axes.set_ylabel(f"{unit} a step")
+            axes.set_ylim(bottom=0)
+            axes.text(
+                0.04, 0.95, f"R² {row['r2']:.4f}", transform=axes.transAxes, va="top", fontsize=7
+            )
+        text = "A 3×3 convolution of 16 channels on 32×32 maps, stacked; batches of 10."
+        return {"fig2": canvas.finish(figure, data, text, legend=3)}
+
+    def table(self, data: Json) -> Page:
+        rows = [
+            (
+                *where(row),
+                units.joules(row["slope_j"]),
+                f"{row['r2']:.4f}",
+                f"{100 * row['largest_deviation']:.1f}",
+                f"{_excess(row):+.1f}",
+            )
+            for row in data
+        ]
+        headers = (
+            "device",
+            "joules",
+            "each layer more",
+            "R²",
+            "off the line %",
+            "NeuralPower bias %",
+        )
+        return table_of("The same layer stacked 0 to 6 times", headers, rows)
+
+    def sentence(self, data: Json) -> str:
+        off = [100 * row["largest_deviation"] for row in data]
+        straight = [value <= 100 * ADDITIVE for value in off]
+        excess = [_excess(row) for row in data]
+        r2 = span([row["r2"] for row in data], "", ".4f")
+        return (
+            f"Stacks are at most {span(off)} off a straight line (R² {r2}); that each layer more"
+            f" costs the same (within {100 * ADDITIVE:.0f} %): {holds(straight)}. NeuralPower is"
+            f" off by {span(excess, form='+.1f')} on average; that it overestimates:"
+            f" {holds([value > 0 for value in excess])}."
+        )
+
+    def networks(self, sizes: Sizes) -> int:
+        return len(DEPTHS) + 9
 
 
 def _stacks(lab: Laboratory, bench: Bench) -> dict[str, Json]:
@@ -54,73 +141,11 @@ def _stacks(lab: Laboratory, bench: Bench) -> dict[str, Json]:
         "depths": list(DEPTHS),
         "energy_j": joules,
         "neuralpower_j": [fit.predict(layers).total.energy_j for layers in chains],
-        **vars(trend(DEPTHS, joules)),
+        **asdict(trend(DEPTHS, joules)),
     }
 
 
 def _excess(row: Json) -> float:
     """By how much NeuralPower overestimates, in percent, on average over the stacks."""
     pairs = zip(row["neuralpower_j"], row["energy_j"], strict=True)
-    return 100 * fmean(said / energy_j - 1 for said, energy_j in pairs)
-
-
-def _draw(data: Json) -> Mapping[str, Figure]:
-    figure, panels = drawing.grid(len(data))
-    look = drawing.METHODS["neuralpower"]
-    for row, axes in zip(data, panels, strict=True):
-        scale, unit = drawing.joule_scale([*row["energy_j"], *row["neuralpower_j"]])
-        depths = np.array(row["depths"])
-        line = scale * (row["start_j"] + row["slope_j"] * depths)
-        axes.plot(depths, scale * np.array(row["neuralpower_j"]), look.marker, color=look.color,
-                  linestyle="--", markersize=3, linewidth=0.9, label=look.label)  # fmt: skip
-        axes.plot(depths, line, color=INK, linewidth=0.9, label="straight line")
-        axes.plot(depths, scale * np.array(row["energy_j"]), "o", color=INK, markersize=3.5,
-                  label="metered")  # fmt: skip
-        axes.set_title(drawing.heading(row))
-        axes.set_xlabel("stacked layers")
-        axes.set_ylabel(f"{unit} a step")
-        axes.set_ylim(bottom=0)
-        axes.text(0.04, 0.95, f"R² {row['r2']:.4f}", transform=axes.transAxes, va="top", fontsize=7)
-    text = "A 3×3 convolution of 16 channels on 32×32 maps, stacked; batches of 10."
-    return {"fig2": drawing.finish(figure, data, text, legend=3)}
-
-
-def _table(data: Json) -> Page:
-    rows = [
-        (
-            *drawing.where(row),
-            units.joules(row["slope_j"]),
-            f"{row['r2']:.4f}",
-            f"{100 * row['largest_deviation']:.1f}",
-            f"{_excess(row):+.1f}",
-        )
-        for row in data
-    ]
-    headers = ("device", "joules", "each layer more", "R²", "off the line %", "NeuralPower bias %")
-    return drawing.page("The same layer stacked 0 to 6 times", headers, rows)
-
-
-def _sentence(data: Json) -> str:
-    off = [100 * row["largest_deviation"] for row in data]
-    straight = [value <= 100 * ADDITIVE for value in off]
-    excess = [_excess(row) for row in data]
-    r2 = span([row["r2"] for row in data], "", ".4f")
-    return (
-        f"Stacks are at most {span(off)} off a straight line (R² {r2}); that each layer more costs"
-        f" the same (within {100 * ADDITIVE:.0f} %): {holds(straight)}. NeuralPower is off by"
-        f" {span(excess, form='+.1f')} on average; that it overestimates:"
-        f" {holds([value > 0 for value in excess])}."
-    )
-
-
-FIG2 = Experiment(
-    "fig2",
-    "Energy against the number of stacked layers",
-    "Every layer more costs the same, on a straight line, and NeuralPower overestimates (sections"
-    " 2.2 and 3.2, Fig. 2).",
-    _measure,
-    _draw,
-    _table,
-    _sentence,
-    networks=lambda sizes: len(DEPTHS) + 9,
-)
+    return 100 * fmean(estimate_j / energy_j - 1 for estimate_j, energy_j in pairs)

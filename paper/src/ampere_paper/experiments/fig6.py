@@ -6,7 +6,6 @@ latter nothing is kept but medians of a dozen groups.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,12 +16,14 @@ from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.errors import NotCovered
 from ampere.meters.base import Provenance
-from ampere_paper import drawing
-from ampere_paper.experiments.experiment import Experiment, holds, span
-from ampere_paper.figures import INK, PALE
-from ampere_paper.laboratory import Laboratory
-from ampere_paper.published import Recorded, read_sets
-from ampere_paper.surveys import Survey, survey
+from ampere_paper.experiments.experiment import Experiment
+from ampere_paper.experiments.words import holds, span, table_of, where
+from ampere_paper.figures import canvas
+from ampere_paper.figures.style import INK, PALE
+from ampere_paper.lab.benches import Bench
+from ampere_paper.lab.laboratory import Laboratory
+from ampere_paper.lab.trials import Trial, trial_of
+from ampere_paper.published.datasets import Recorded, read_sets
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,34 +34,79 @@ WIDE = 8  # times the smallest, from which on logarithms are drawn
 STRONG = 0.8  # correlation from which on seconds may stand in for joules
 
 
-def _measure(lab: Laboratory) -> Json:
-    rows = [
-        {
-            **found.place,
-            "time_s": [result.time_s for result in found.evaluation.results],
-            "energy_j": [result.energy_j for result in found.evaluation.results],
-        }
-        for found in _surveys(lab)
-    ]
-    for row in rows:
-        row["correlation"] = _correlation(row["time_s"], row["energy_j"])
-    if lab.plan.recorded is not None:
-        rows += [
-            _grouped(name, data)
-            for name, data in read_sets(lab.plan.recorded).items()
-            if data.times_s and all(map(math.isfinite, data.times_s))
+class Fig6(Experiment):
+    """Time against energy."""
+
+    name = "fig6"
+    title = "Time against energy"
+    claim = (
+        "Time and energy have an obvious positive relationship, so time can guide profiling"
+        " (section 3.3, Fig. 6)."
+    )
+    figures = ("fig6",)
+    families = ("cnn5",)
+    recorded = True
+
+    def measure(self, lab: Laboratory) -> Json:
+        rows = [
+            {
+                **trial.place,
+                "time_s": [result.time_s for result in trial.evaluation.results],
+                "energy_j": [result.energy_j for result in trial.evaluation.results],
+            }
+            for trial in _trials(lab)
         ]
-    if not rows:
-        raise NotCovered(
-            "modelled joules are made out of seconds: time against energy needs a meter, a"
-            " simulated device or --recorded"
+        for row in rows:
+            row["correlation"] = _correlation(row["time_s"], row["energy_j"])
+        if lab.plan.recorded is not None:
+            rows += [
+                _grouped(name, data)
+                for name, data in read_sets(lab.plan.recorded).items()
+                if data.times_s and None not in data.times_s
+            ]
+        if not rows:
+            raise NotCovered(
+                "modelled joules are made out of seconds: time against energy needs a meter, a"
+                " simulated device or --recorded"
+            )
+        return rows
+
+    def draw(self, data: Json) -> Mapping[str, Figure]:
+        figure, panels = canvas.grid(len(data))
+        for row, axes in zip(data, panels, strict=True):
+            _draw_one(axes, row)
+        text = "Training steps of random 5-layer CNNs."
+        if any("middle_j" in row for row in data):
+            text += " Recorded: medians of groups by time, with the middle 80 % of each."
+        return {"fig6": canvas.finish(figure, data, text)}
+
+    def table(self, data: Json) -> Page:
+        rows = [
+            (
+                *where(row),
+                units.number(row.get("networks", len(row["time_s"]))),
+                f"{row['correlation']:.3f}",
+            )
+            for row in data
+        ]
+        return table_of("Time and energy", ("device", "joules", "networks", "r of logs"), rows)
+
+    def sentence(self, data: Json) -> str:
+        correlations = [row["correlation"] for row in data]
+        return (
+            f"Time and energy correlate with r = {span(correlations, '', '.3f')} (of logarithms);"
+            f" that the relation is obvious (r of {STRONG:g} or more):"
+            f" {holds([r >= STRONG for r in correlations])}."
+            " Modelled joules are left out: they are made out of seconds."
         )
-    return rows
+
+    def needs_trials_on(self, bench: Bench) -> bool:
+        return bench.simulated
 
 
-def _surveys(lab: Laboratory) -> list[Survey]:
+def _trials(lab: Laboratory) -> list[Trial]:
     return [
-        survey(lab, bench, "cnn5")
+        trial_of(lab, bench, "cnn5")
         for bench in lab.benches
         if "cnn5" in lab.sizes(bench).families and lab.provenance(bench) is not Provenance.MODELLED
     ]
@@ -91,18 +137,8 @@ def _correlation(time_s: Sequence[float], energy_j: Sequence[float]) -> float:
     return float(np.corrcoef(np.log(time_s), np.log(energy_j))[0, 1])
 
 
-def _draw(data: Json) -> Mapping[str, Figure]:
-    figure, panels = drawing.grid(len(data))
-    for row, axes in zip(data, panels, strict=True):
-        _draw_one(axes, row)
-    text = "Training steps of random 5-layer CNNs."
-    if any("middle_j" in row for row in data):
-        text += " Recorded: medians of groups by time, with the middle 80 % of each."
-    return {"fig6": drawing.finish(figure, data, text)}
-
-
 def _draw_one(axes: Axes, row: Json) -> None:
-    scale, unit = drawing.joule_scale(row["energy_j"])
+    scale, unit = canvas.joule_scale(row["energy_j"])
     slow = max(row["time_s"]) >= 1
     time = np.array(row["time_s"]) * (1 if slow else 1e3)
     energy = scale * np.array(row["energy_j"])
@@ -110,7 +146,7 @@ def _draw_one(axes: Axes, row: Json) -> None:
         low, high = scale * np.array(row["middle_j"]).T
         axes.vlines(time, low, high, color=PALE, linewidth=1)
     axes.plot(time, energy, "o", color=INK, markersize=2.5, alpha=0.8, markeredgewidth=0)
-    axes.set_title(drawing.heading(row))
+    axes.set_title(canvas.heading(row))
     axes.set_xlabel(f"time ({'s' if slow else 'ms'})")
     axes.set_ylabel(f"energy ({unit})")
     axes.text(0.05, 0.95, f"r = {row['correlation']:.3f}", transform=axes.transAxes, va="top",
@@ -119,40 +155,4 @@ def _draw_one(axes: Axes, row: Json) -> None:
         axes.set_xscale("log")
         axes.set_yscale("log")
         for axis in (axes.xaxis, axes.yaxis):
-            drawing.plain_log(axis)
-
-
-def _table(data: Json) -> Page:
-    rows = [
-        (
-            *drawing.where(row),
-            units.number(row.get("networks", len(row["time_s"]))),
-            f"{row['correlation']:.3f}",
-        )
-        for row in data
-    ]
-    return drawing.page("Time and energy", ("device", "joules", "networks", "r of logs"), rows)
-
-
-def _sentence(data: Json) -> str:
-    found = [row["correlation"] for row in data]
-    return (
-        f"Time and energy correlate with r = {span(found, '', '.3f')} (of logarithms); that the"
-        f" relation is obvious (r of {STRONG:g} or more): {holds([r >= STRONG for r in found])}."
-        " Modelled joules are left out: they are made out of seconds."
-    )
-
-
-FIG6 = Experiment(
-    "fig6",
-    "Time against energy",
-    "Time and energy have an obvious positive relationship, so time can guide profiling (section"
-    " 3.3, Fig. 6).",
-    _measure,
-    _draw,
-    _table,
-    _sentence,
-    ("cnn5",),
-    recorded=True,
-    where=lambda bench: bench.simulated,
-)
+            canvas.plain_log(axis)

@@ -1,0 +1,1 @@
+"""Lab: where experiments are measured: benches, plans, notebooks, and trials of families."""

@@ -1,0 +1,1 @@
+"""Published: energies of training that others metered, and the questions asked of them."""
