@@ -44,7 +44,7 @@ from ampere.estimators.base import Fit
 from ampere.estimators.flops import fit_flops, fit_flops_affine
 from ampere.estimators.paper import fit_paper
 from ampere.profiles.estimate import estimate
-from ampere.pytorch.reader import plan_variants, read
+from ampere.pytorch.models import plan_variants, read
 from ampere.records.journal import Journal, read_journal
 from ampere.records.measurement import Measurement
 from ampere.zoo.families import family_names

@@ -28,10 +28,10 @@ from ampere.core.inputs import Inputs, parse_inputs
 from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.errors import AmpereError
-from ampere.pytorch.graph.reader import read_model
-from ampere.pytorch.graph.trace import synthetic_inputs
+from ampere.pytorch.graph.model_reading import read_model
 from ampere.pytorch.pruning.slimmer import Slimmer
 from ampere.pytorch.runtime.losses import returned_tensors
+from ampere.pytorch.runtime.trainer import synthetic_inputs
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from reference_models import REFERENCES  # type: ignore[import-not-found]

@@ -24,7 +24,7 @@ from speed import median_s
 import ampere
 from ampere.pruning.search import make_space
 from ampere.pruning.strategies import STRATEGIES, Random
-from ampere.pytorch.reader import make_slimmer
+from ampere.pytorch.models import make_slimmer
 
 OWN = Path(__file__).parent / "models.py"
 SUBJECTS = {

@@ -32,7 +32,7 @@ from ampere.acquisition.measure import measure
 from ampere.acquisition.reference import Reference, take_reference
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Burst, Device, Loaded
-from ampere.pytorch.reader import read
+from ampere.pytorch.models import read
 
 MODELS = (
     "zoo:lenet5",

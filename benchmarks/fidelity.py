@@ -42,10 +42,9 @@ from ampere.core.inputs import parse_inputs
 from ampere.core.layers import structure_of
 from ampere.core.training import Training
 from ampere.core.workloads import Settings
-from ampere.pytorch.graph.reader import read_layers
-from ampere.pytorch.graph.trace import synthetic_inputs
+from ampere.pytorch.graph.model_reading import read_layers
 from ampere.pytorch.runtime.builder import build, works_in_place
-from ampere.pytorch.runtime.trainer import Trainer, apply_settings
+from ampere.pytorch.runtime.trainer import Trainer, apply_settings, synthetic_inputs
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
 REFERENCES: dict[str, Any] = importlib.import_module("reference_models").REFERENCES

@@ -23,7 +23,7 @@ import ampere
 from ampere.acquisition.measure import measure
 from ampere.acquisition.reference import take_reference
 from ampere.core.workloads import Workload
-from ampere.pytorch.reader import read
+from ampere.pytorch.models import read
 
 MODELS = (
     "zoo:lenet5",

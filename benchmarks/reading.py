@@ -71,7 +71,7 @@ def examine(name: str, timm: Any, tell: Tell) -> None:
     import torch
 
     from ampere.core.training import Training
-    from ampere.pytorch.reader import read
+    from ampere.pytorch.models import read
 
     tell({"stage": "build"})
     with torch.device("meta"):
@@ -232,7 +232,7 @@ def warm_up() -> None:
     from torch import nn
 
     from ampere.core.training import Training
-    from ampere.pytorch.reader import read
+    from ampere.pytorch.models import read
 
     torch.set_num_threads(1)  # threads do not survive a fork
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16, 2))

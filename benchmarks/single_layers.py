@@ -27,7 +27,7 @@ from ampere.core.layers import Layer
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.estimators.additive import AdditiveFit, fit_additive, inflation
 from ampere.estimators.encoding import depth_context, distinct
-from ampere.pytorch.reader import read
+from ampere.pytorch.models import read
 from ampere.records.journal import read_journal
 
 PAIRS = {

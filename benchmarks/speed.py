@@ -54,7 +54,7 @@ def synthetic_rows(layers: tuple[Layer, ...]) -> list[Measurement]:
     """Measurements with a known cost: what they say does not matter here, how many does."""
     from ampere.acquisition.isolator import Isolator
     from ampere.acquisition.strategy import Strategy
-    from ampere.pytorch.reader import plan_variants
+    from ampere.pytorch.models import plan_variants
 
     profiler = Isolator(plan_variants(layers), Strategy(max_points=14, tolerance=1e-9))
     rows: list[Measurement] = []
@@ -69,7 +69,7 @@ def synthetic_rows(layers: tuple[Layer, ...]) -> list[Measurement]:
 
 def main() -> None:
     lines = ["| what | time | |", "|---|---|---|", *start_up()]
-    from ampere.pytorch.reader import read
+    from ampere.pytorch.models import read
 
     for name in family_names():
         read(f"zoo:{name}")  # caches of torch itself

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from ampere.pruning.result import Pruning
     from ampere.pruning.search import Search
     from ampere.pruning.verify import Verification
+    from ampere.pytorch.models import read as read_layers
     from ampere.pytorch.pruning.files import rebuild_model
-    from ampere.pytorch.reader import read as read_layers
     from ampere.pytorch.runtime.loader import build_model
     from ampere.records.failure import Cause, Failure
     from ampere.records.measurement import Measurement
@@ -93,7 +93,7 @@ _HOMES = {
     "open_device": "ampere.devices.registry",
     "profile": "ampere._api",
     "prune": "ampere.pruning.prune",
-    "read_layers": "ampere.pytorch.reader:read",
+    "read_layers": "ampere.pytorch.models:read",
     "read_rows": "ampere.records.rows",
     "rebuild_model": "ampere.pytorch.pruning.files",
     "report": "ampere.reports.profile_page",

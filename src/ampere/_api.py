@@ -51,7 +51,7 @@ from ampere.records.measurement import Measurement, utc_now
 if TYPE_CHECKING:
     from torch import nn
 
-    from ampere.pytorch.reader import Input
+    from ampere.pytorch.models import Input
 
     Model: TypeAlias = "nn.Module | str"
 
@@ -218,7 +218,7 @@ def check(
     *, device: Device | None = None, effort: Effort | None = None, watch: Watch = unwatched
 ) -> Check:
     """Is this machine quiet enough to measure, and is energy additive on it?"""
-    from ampere.pytorch.reader import check_layers
+    from ampere.pytorch.models import check_layers
 
     ends, stacked, other = check_layers()
     with device_or_local(device) as device:

@@ -26,7 +26,7 @@ from ampere.estimators.base import Cost
 from ampere.meters.base import Provenance
 from ampere.profiles.profile import METHODS
 from ampere.pytorch.graph.counter import with_features
-from ampere.pytorch.reader import layers_of
+from ampere.pytorch.models import layers_of
 from ampere.records.failure import Failure
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement

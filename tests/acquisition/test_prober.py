@@ -143,7 +143,7 @@ def test_from_end_to_end_members_are_estimated_from_few_networks(tmp_path: Path)
         strategy=ampere.Strategy(max_measurements=14, tolerance=1e-9),
     )
     assert len(profile.measurements) == 14
-    from ampere.pytorch.reader import read
+    from ampere.pytorch.models import read
 
     layers = read(_net(24), (8,))
     for seed in range(5):

@@ -26,7 +26,7 @@ from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.core.variants import sample
 from ampere.core.widths import Widths
-from ampere.pytorch.reader import plan_variants, read
+from ampere.pytorch.models import plan_variants, read
 from ampere.pytorch.runtime.builder import Network, build, network_inputs
 from ampere.pytorch.runtime.losses import returned_tensors
 from ampere.zoo.families import family_names

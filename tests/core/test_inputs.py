@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.errors import ModelError
-from ampere.pytorch.graph.trace import synthetic_inputs
-from ampere.pytorch.reader import as_inputs, read
+from ampere.pytorch.example_inputs import as_inputs
+from ampere.pytorch.models import read
+from ampere.pytorch.runtime.trainer import synthetic_inputs
 
 shapes = st.lists(st.integers(1, 10**6), min_size=1, max_size=5).map(tuple)
 specs = st.builds(InputSpec, shapes, st.sampled_from(["float32", "bool"])) | st.builds(

@@ -21,7 +21,7 @@ from ampere.core.terms import ValueRef
 from ampere.core.widths import Widths
 from ampere.devices.physics import STAGES, Hardware, load_hardware, paces, simulated_devices
 from ampere.pytorch.graph.counter import with_features
-from ampere.pytorch.reader import read
+from ampere.pytorch.models import read
 
 from .hardware import NAMES, conv, cost, energy_j
 

@@ -308,7 +308,7 @@ def names(rows: list[Measurement]) -> Names:
 
 def expected(model: str) -> Names:
     """The networks that a profile asks for when nothing goes wrong."""
-    from ampere.pytorch.reader import plan_variants, read
+    from ampere.pytorch.models import plan_variants, read
 
     profiler = Isolator(plan_variants(read(model)), CORNERS)
     rows = []

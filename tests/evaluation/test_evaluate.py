@@ -30,7 +30,7 @@ def test_members_of_a_zoo_family_differ_and_repeat_with_the_seed() -> None:
 
 
 def test_a_model_of_the_user_is_resampled_with_widths_that_meet() -> None:
-    from ampere.pytorch.reader import read
+    from ampere.pytorch.models import read
 
     layers = read("zoo:har")
     for seed in range(20):
@@ -50,7 +50,7 @@ class NamedFake(FakeDevice):
         if workload.model is not None:
             from dataclasses import replace
 
-            from ampere.pytorch.reader import read
+            from ampere.pytorch.models import read
 
             workload = replace(workload, layers=read(workload.model.model), model=None)
         return super().load(workload)
@@ -66,7 +66,7 @@ class NamedFake(FakeDevice):
 
 def test_end_to_end_on_known_costs(tmp_path) -> None:  # type: ignore[no-untyped-def]
     from ampere.pytorch.graph.counter import with_features
-    from ampere.pytorch.reader import plan_variants, read
+    from ampere.pytorch.models import plan_variants, read
 
     device = NamedFake(features=lambda layer: with_features(layer).features)
     journal, _ = open_journal(tmp_path / "lstm.ampere", device)
@@ -100,7 +100,7 @@ def test_end_to_end_on_known_costs(tmp_path) -> None:  # type: ignore[no-untyped
 def test_another_device_and_an_uncovered_family_are_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
     from ampere.core.fingerprint import Fingerprint
     from ampere.pytorch.graph.counter import with_features
-    from ampere.pytorch.reader import plan_variants, read
+    from ampere.pytorch.models import plan_variants, read
 
     device = NamedFake(features=lambda layer: with_features(layer).features)
     journal, _ = open_journal(tmp_path / "lstm.ampere", device)

@@ -132,7 +132,7 @@ def test_what_fails_is_told_and_not_tried_again(device: Diary) -> None:
 
 
 def test_single_stages_are_of_each_kind_alone() -> None:
-    from ampere.pytorch.reader import read
+    from ampere.pytorch.models import read
 
     layers = read("zoo:lstm")
     stages = single_stages(layers, levels=2)

@@ -17,7 +17,7 @@ from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.profiles.family_tables import FamilyTables
 from ampere.pytorch.graph.counter import with_features
-from ampere.pytorch.reader import read
+from ampere.pytorch.models import read
 from ampere.records.measurement import Measurement
 from fakes import known_cost, total
 

@@ -36,9 +36,9 @@ from ampere.pruning.search import Search
 from ampere.pruning.strategies import STRATEGIES, Random
 from ampere.pruning.verify import Verification
 from ampere.pytorch.graph.counter import with_features
+from ampere.pytorch.models import read
 from ampere.pytorch.pruning.slimmer import Slim
 from ampere.pytorch.pruning.tuner import judge
-from ampere.pytorch.reader import read
 from ampere.records.measurement import Measurement
 from ampere.zoo.families import find_family
 from fakes import FakeDevice, exact
@@ -905,7 +905,7 @@ def test_torch_pruning_cuts_what_a_residual_joins_as_we_do() -> None:
 @pytest.mark.parametrize("size", [1, 7, 31, 100])
 def test_ratios_come_to_whole_channels(size: int) -> None:
     model = nn.Sequential(nn.Linear(4, 100), nn.ReLU(), nn.Linear(100, 3))
-    slimmer = ampere.pytorch.reader.make_slimmer(model, 4)
+    slimmer = ampere.pytorch.models.make_slimmer(model, 4)
     ratios = slimmer.ratios({"0.out": size})
     assert int(100 * (1 - ratios["0"])) == size
     assert ratios["2"] == 0.0

@@ -20,9 +20,9 @@ from ampere.core.structure import Call, Port, Structure
 from ampere.core.terms import ValueRef
 from ampere.core.widths import Widths
 from ampere.errors import ModelError
-from ampere.pytorch.graph.reader import read_layers
-from ampere.pytorch.graph.trace import synthetic_inputs
+from ampere.pytorch.graph.model_reading import read_layers
 from ampere.pytorch.runtime.builder import build, build_layer, find_function
+from ampere.pytorch.runtime.trainer import synthetic_inputs
 from ampere.zoo.families import family_names, find_family
 
 FAMILIES = pytest.mark.parametrize("name", family_names())

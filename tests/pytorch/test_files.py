@@ -28,12 +28,12 @@ import ampere
 from ampere.core.choices import choices
 from ampere.core.training import Training
 from ampere.errors import DataError
-from ampere.pytorch.graph.trace import synthetic_inputs
+from ampere.pytorch.models import make_slimmer
 from ampere.pytorch.pruning.files import code, write_model
 from ampere.pytorch.pruning.slimmer import Slim, Slimmer
 from ampere.pytorch.pruning.weights import load_weights
-from ampere.pytorch.reader import make_slimmer
 from ampere.pytorch.runtime.losses import returned_tensors
+from ampere.pytorch.runtime.trainer import synthetic_inputs
 from golden_files import agreed
 from reference_models import REFERENCES
 

@@ -15,10 +15,10 @@ from ampere.core.choices import choices
 from ampere.core.inputs import parse_inputs
 from ampere.core.training import Training
 from ampere.errors import ModelError
-from ampere.pytorch.graph.reader import read_model
-from ampere.pytorch.graph.trace import synthetic_inputs
+from ampere.pytorch.graph.model_reading import read_model
 from ampere.pytorch.pruning.slimmer import Slim, Slimmer
 from ampere.pytorch.runtime.losses import returned_tensors
+from ampere.pytorch.runtime.trainer import synthetic_inputs
 from ampere.zoo.families import family_names, find_family
 from reference_models import REFERENCES, Reference
 

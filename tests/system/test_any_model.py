@@ -28,13 +28,13 @@ from ampere.core.widths import Widths
 from ampere.core.workloads import Settings, Workload
 from ampere.errors import ModelError
 from ampere.pytorch.graph.counter import backward
-from ampere.pytorch.graph.reader import Reading, read_layers, read_model
+from ampere.pytorch.graph.model_reading import ModelReading, read_layers, read_model
 from ampere.pytorch.graph.recorder import tensors_in
-from ampere.pytorch.graph.trace import synthetic_inputs, trace
-from ampere.pytorch.reader import plan_variants, read_whole
-from ampere.pytorch.reader import resize as resize_model
+from ampere.pytorch.graph.trace import trace
+from ampere.pytorch.models import plan_variants, read_whole
+from ampere.pytorch.models import resize as resize_model
 from ampere.pytorch.runtime.builder import build
-from ampere.pytorch.runtime.trainer import make_trainer
+from ampere.pytorch.runtime.trainer import make_trainer, synthetic_inputs
 from fakes import FakeDevice, total
 from reference_models import REFERENCES, Reference, example
 
@@ -44,7 +44,7 @@ NAMES = sorted(REFERENCES)
 BY_VALUES = ("data_branch",)
 
 
-def read(model: nn.Module, reference: Reference) -> Reading:
+def read(model: nn.Module, reference: Reference) -> ModelReading:
     torch.manual_seed(0)  # what a model that looks at values sees
     return read_model(model, parse_inputs(reference.inputs), Training(BATCH))
 

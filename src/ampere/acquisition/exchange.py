@@ -31,7 +31,7 @@ from ampere.records.journal import Header, Journal, read_journal
 from ampere.records.measurement import Measurement
 
 if TYPE_CHECKING:
-    from ampere.pytorch.reader import Input
+    from ampere.pytorch.models import Input
 
 
 def ask(

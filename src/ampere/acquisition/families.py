@@ -20,7 +20,7 @@ from ampere.zoo.families import find_family
 if TYPE_CHECKING:
     from torch import nn
 
-    from ampere.pytorch.reader import Input
+    from ampere.pytorch.models import Input
 
 GIVE_UP = 1000  # draws without a new member
 T = TypeVar("T", bound=Hashable)
@@ -40,7 +40,7 @@ class Network:
 
 def read_network(model: nn.Module | str, input: Input | None, training: Training) -> Network:
     """A model itself: by name it is built by its own code, a module again from its layers."""
-    from ampere.pytorch.reader import read
+    from ampere.pytorch.models import read
 
     training = replace(training, loss=present_loss(training.loss))
     layers = read(model, input, training)
@@ -61,14 +61,14 @@ def present_loss(loss: Loss) -> str:
 
 def input_text(input: Input | None) -> str | None:
     """An input as it stands in a `ModelSpec`."""
-    from ampere.pytorch.reader import as_inputs
+    from ampere.pytorch.example_inputs import as_inputs
 
     return None if input is None else str(as_inputs(input))
 
 
 def members(spec: ModelSpec, rng: random.Random) -> Iterator[Network]:
     """Distinct members, in random order, until there seem to be no others."""
-    from ampere.pytorch.reader import layers_of
+    from ampere.pytorch.models import layers_of
 
     home, _, rest = spec.model.partition(":")
     family = find_family(rest) if home == "zoo" and "(" not in rest else None

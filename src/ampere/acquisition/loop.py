@@ -69,7 +69,7 @@ def make_profiler(
     recorded: Sequence[Network] = (),
 ) -> Profiler:
     """Who decides by the method of a strategy."""
-    from ampere.pytorch.reader import plan_variants
+    from ampere.pytorch.models import plan_variants
 
     if strategy.method == "paper":
         return Isolator(plan_variants(itself.layers), strategy)

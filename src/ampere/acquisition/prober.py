@@ -226,7 +226,7 @@ def make_prober(
     members may be measured, and of how many the interval matters.
     """
     from ampere.pytorch.graph.counter import with_features
-    from ampere.pytorch.reader import plan_variants
+    from ampere.pytorch.models import plan_variants
 
     rng = random.Random(f"probes {strategy.seed}")  # not the stream that evaluations draw from
     spec = itself.workload.model

@@ -11,12 +11,11 @@ from ampere.cli.shell import json_text
 from ampere.core import units
 from ampere.core.groups import grouped
 from ampere.core.page import table
-from ampere.core.structure import holds_parameters
 from ampere.core.types import Json
 
 if TYPE_CHECKING:
     from ampere.core.layers import Layer
-    from ampere.pytorch.graph.reader import Reading
+    from ampere.pytorch.graph.model_reading import ModelReading
 
 
 def layers(model: Model, training: TrainingOptions, as_json: AsJson = False) -> str:
@@ -26,7 +25,7 @@ def layers(model: Model, training: TrainingOptions, as_json: AsJson = False) -> 
     the same stand in one line.
     """
     from ampere.core.training import Training
-    from ampere.pytorch.reader import read_whole
+    from ampere.pytorch.models import read_whole
 
     reading = read_whole(model, training.input, training.over(Training()))
     params = sum(layer.count * (layer.params or 0) for layer in reading.layers)
@@ -73,8 +72,8 @@ def _line(same: Sequence[Layer]) -> tuple[str, ...]:
     )
 
 
-def _notes(reading: Reading) -> list[str]:
-    """What the table does not show: layers that cannot be resized, parameters of no layer."""
+def _notes(reading: ModelReading) -> list[str]:
+    """What the table does not show: fixed layers, parameters of no layer, missing records."""
     notes = []
     fixed = {layer.kind for layer in reading.layers if not layer.widths}
     if fixed:
@@ -85,6 +84,7 @@ def _notes(reading: Reading) -> list[str]:
     if reading.unused:
         names = ", ".join(f"{name} ({size})" for name, size in reading.unused.items())
         notes.append(f"parameters that the forward pass does not use, in no layer: {names}")
+    notes.extend(reading.unknown)
     return ["", *notes] if notes else []
 
 
@@ -93,6 +93,8 @@ def _frozen(layer: Layer) -> str:
     structure = layer.kind.structure
     if structure is None:
         return ""
+    from ampere.pytorch.modules.registry import holds_parameters
+
     held = [call for call in structure.calls if holds_parameters(call)]
     if held and all(call.frozen for call in held):
         return "frozen"

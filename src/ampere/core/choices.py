@@ -13,6 +13,7 @@ from fractions import Fraction
 from math import lcm
 
 from ampere.core.layers import Features, Layer, sources_of, structure_of
+from ampere.core.proportions import Proportional
 from ampere.core.sizes import Shape, Size
 from ampere.core.widths import Widths
 from ampere.errors import ModelError
@@ -118,14 +119,12 @@ def at_widths(layers: Sequence[Layer], new: Mapping[Place, int]) -> tuple[Layer,
 
 
 class _Ties:
-    """Widths joined where they meet: a union-find with ratios."""
+    """Widths tied where they meet."""
 
     def __init__(self, layers: Sequence[Layer]) -> None:
-        self.parent: dict[Place, tuple[Place, Fraction]] = {}
+        self.sizes = {(i, width): Proportional() for i, layer in enumerate(layers)
+                      for width in layer.widths}  # fmt: skip
         self.fixed: set[Place] = set()
-        for i, layer in enumerate(layers):
-            for width in layer.widths:
-                self.parent[i, width] = ((i, width), Fraction(1))
         for i, (layer, sources) in enumerate(zip(layers, sources_of(layers), strict=True)):
             for port, (k, n) in zip(structure_of(layer.kind).inputs, sources, strict=True):
                 if k < 0:
@@ -140,31 +139,20 @@ class _Ties:
         for port in structure_of(layers[-1].kind).outputs:
             self._fix(len(layers) - 1, port.shape)
 
-    def find(self, place: Place) -> tuple[Place, Fraction]:
-        """The root of a width, and the width as a multiple of it."""
-        parent, ratio = self.parent[place]
-        if parent == place:
-            return place, ratio
-        root, above = self.find(parent)
-        return root, ratio * above
-
     def ratio(self, place: Place) -> Fraction:
         """The width as a multiple of its root."""
-        return self.find(place)[1]
+        return self.sizes[place].find()[1]
 
     def groups(self) -> Iterator[list[Place]]:
         """Widths that are tied, in order of appearance."""
-        members: dict[Place, list[Place]] = {}
-        for place in self.parent:
-            members.setdefault(self.find(place)[0], []).append(place)
-        yield from members.values()
+        groups: dict[Proportional, list[Place]] = {}
+        for place, size in self.sizes.items():
+            groups.setdefault(size.find()[0], []).append(place)
+        yield from groups.values()
 
     def _join(self, a: Place, b: Place, ratio: Fraction) -> None:
         """From now on width b is `ratio` times width a."""
-        (root_a, times_a), (root_b, times_b) = self.find(a), self.find(b)
-        if root_a != root_b:
-            self.parent[root_b] = (root_a, ratio * times_a / times_b)
-        elif times_b != ratio * times_a:  # tied in two ways: nothing can move
+        if not self.sizes[a].tie(self.sizes[b], ratio):  # tied in two ways: nothing can move
             self.fixed.add(a)
 
     def _meet(self, k: int, delivered: Shape, i: int, taken: Shape) -> None:

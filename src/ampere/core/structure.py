@@ -76,15 +76,6 @@ def _named_from_json(row: Mapping[str, Json]) -> dict[str, Term]:
     return {name: term_from_json(part) for name, part in row.items()}
 
 
-def holds_parameters(call: Call) -> bool:
-    """Whether a call brings parameters of its own, trained or frozen."""
-    for switch in ("affine", "elementwise_affine"):  # a normalisation may have none
-        if switch in call.arguments:
-            return bool(call.arguments[switch])
-    hints = ("bias", "num_embeddings", "num_parameters")
-    return call.op == "parameter" or any(hint in call.arguments for hint in hints)
-
-
 @dataclass(frozen=True)
 class Port:
     """One tensor that enters or leaves a layer: its shape without the batch, and what it is.

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from ampere.core.layers import Layer, LayerKind, Role, structure_of
 from ampere.core.sizes import Shape, Size, shape_at, steps_to_meet
-from ampere.core.structure import Call, Structure, holds_parameters
+from ampere.core.structure import Structure
 from ampere.core.training import DTYPES
 from ampere.core.widths import Widths
 from ampere.errors import ModelError
@@ -121,6 +121,10 @@ class StandIns(Protocol):
         """LAST for an input of this shape."""
         ...
 
+    def trains(self, structure: Structure) -> bool:
+        """Whether it holds parameters that are not frozen."""
+        ...
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -193,7 +197,7 @@ class _Planner:
                 self._add(Isolation(small.kind, bounds))
                 continue
             structure = structure_of(small.kind)
-            grad = any(_trains(call) for call in structure.calls)
+            grad = self.stand_ins.trains(structure)
             after = self._last_behind(structure, grad)
             self._add_with_neighbours(Isolation(small.kind, bounds, last=after))
         self._add(isolation)
@@ -204,7 +208,3 @@ def _freer(kind: LayerKind, again: LayerKind) -> LayerKind:
     ours, theirs = structure_of(kind), structure_of(again)
     multiples = {name: gcd(step, theirs.multiples[name]) for name, step in ours.multiples.items()}
     return replace(kind, structure=replace(ours, multiples=multiples))
-
-
-def _trains(call: Call) -> bool:
-    return not call.frozen and holds_parameters(call)

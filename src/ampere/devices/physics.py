@@ -39,21 +39,14 @@ from itertools import chain, repeat
 
 from ampere.core.layers import Layer, Role
 from ampere.core.sizes import Size
-from ampere.core.structure import holds_parameters
+from ampere.core.structure import Call
 from ampere.core.terms import Term, number_at
 from ampere.core.trees import leaves
 from ampere.errors import DeviceError
 from ampere.meters.base import Resolution
+from ampere.pytorch.modules.registry import holds_parameters, record_named
 
 FORMULAS = 2  # a change of the formulas above makes other devices
-RECURRENT = ("LSTM", "GRU", "RNN")  # launched once per position
-PRODUCTS = (  # arguments of modules, by which their weights are matrices
-    ("in_features", "out_features"),
-    ("in_channels", "out_channels"),
-    ("input_size", "hidden_size"),
-    ("hidden_size", "hidden_size"),
-    ("embed_dim", "embed_dim"),
-)
 
 
 @dataclass(frozen=True)
@@ -148,9 +141,14 @@ class Stage:
         length = int(layer.kind.attributes.get("length") or 1) if self.call_launches else 1
         return sum(
             (self.call_launches + self.weights_launches * holds_parameters(call))
-            * (length if call.op.endswith(RECURRENT) else 1)
+            * (length if _runs_per_position(call) else 1)
             for call in calls
         )
+
+
+def _runs_per_position(call: Call) -> bool:
+    record = record_named(call.op)
+    return record is not None and record.physics.per_position
 
 
 STAGES = {
@@ -245,7 +243,8 @@ def _padding(layer: Layer, tile: int) -> float:
     plain = padded = 0.0
     structure = layer.kind.structure
     for call in structure.calls if structure else ():
-        for names in PRODUCTS:
+        record = record_named(call.op)
+        for names in record.physics.products if record else ():
             if not all(name in call.arguments for name in names):
                 continue
             sides = [_side(call.arguments[name], layer.widths, tile) for name in names]

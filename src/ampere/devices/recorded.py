@@ -96,7 +96,7 @@ class RecordedDevice:
 def _layers_of(workload: Workload) -> Sequence[Layer]:
     if workload.model is None:
         return workload.layers
-    from ampere.pytorch.reader import layers_of
+    from ampere.pytorch.models import layers_of
 
     return layers_of(workload.model)
 

@@ -255,6 +255,6 @@ def _counted(layer: Layer) -> Layer:
 def _layers_of(workload: Workload) -> tuple[Layer, ...]:
     if workload.model is None:
         return tuple(map(_counted, workload.layers))
-    from ampere.pytorch.reader import layers_of
+    from ampere.pytorch.models import layers_of
 
     return tuple(map(_counted, layers_of(workload.model)))

@@ -19,8 +19,6 @@ from pathlib import Path
 HOME = Path(__file__).parents[1]
 WORKER = "ampere.devices.worker"
 DRIVERS = "ampere.meters.drivers"  # they are found by their folder: nobody imports them by name
-# Only reached where the user's code is: what is far away is sent layers, never models by name.
-STAYS_HERE = frozenset({"ampere.pytorch.graph.trace"})
 MAIN = "from ampere.devices.worker import main\n\nmain()\n"
 
 
@@ -49,7 +47,7 @@ def shipped_files() -> tuple[Path, ...]:
     files: dict[str, Path] = {}
     while modules:
         module = modules.pop()
-        if module not in files and module not in STAYS_HERE:
+        if module not in files:
             files[module] = _file(module)
             modules += imported_modules(files[module].read_text(encoding="utf-8"))
     return tuple(sorted(files.values()))

@@ -115,7 +115,7 @@ class WorkerDevice(ABC):
     def load(self, workload: Workload) -> Loaded:
         """Build a workload in the worker."""
         if workload.model is not None and not self.builds_models:
-            from ampere.pytorch.reader import layers_of
+            from ampere.pytorch.models import layers_of
 
             workload = replace(workload, layers=layers_of(workload.model), model=None)
         handle = 1 + max(self._workloads, default=0)

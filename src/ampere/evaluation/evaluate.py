@@ -164,7 +164,7 @@ def _refuse_uncovered(networks: Sequence[Network], profile: Profile) -> None:
 
 def _meter_single_stages(spec: ModelSpec, journal: Journal, device: Device, watch: Watch) -> None:
     """What NeuralPower lacks, into the journal."""
-    from ampere.pytorch.reader import layers_of
+    from ampere.pytorch.models import layers_of
 
     nominal = reference_of(journal.header, device)
     Metering(device, nominal, journal, SINGLE_STAGES, watch).meter(single_stages(layers_of(spec)))

@@ -144,7 +144,7 @@ def meter_unseen(
 
 def single_stages(layers: Sequence[Layer], levels: int | None = None) -> list[Network]:
     """Forward, backward and update of each kind alone, at a few widths: NeuralPower's networks."""
-    from ampere.pytorch.reader import plan_variants
+    from ampere.pytorch.models import plan_variants
 
     kinds = {layer.kind.name for layer in layers}
     return [

@@ -22,7 +22,7 @@ from ampere.records.measurement import STAGES, Measurement
 if TYPE_CHECKING:
     from torch import nn
 
-    from ampere.pytorch.reader import Input
+    from ampere.pytorch.models import Input
 
 PARTS = STAGES[1:]  # of a step: forward, backward, update
 ITSELF = "the step itself"  # what a step costs whatever its layers are

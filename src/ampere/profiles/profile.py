@@ -37,7 +37,7 @@ from ampere.records.measurement import Measurement
 if TYPE_CHECKING:
     from torch import nn
 
-    from ampere.pytorch.reader import Input
+    from ampere.pytorch.models import Input
 
 METHODS = ("additive", "paper")
 PAYOFF_STEPS = 20  # steps of a model that would tell its cost about as well
@@ -183,7 +183,7 @@ class Profile:
     ) -> tuple[Layer, ...]:
         if isinstance(model, Sequence) and not isinstance(model, str):
             return tuple(map(self._counted, model))
-        from ampere.pytorch.reader import read
+        from ampere.pytorch.models import read
 
         return read(model, input, training or self.training)
 

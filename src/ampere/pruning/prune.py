@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ampere.core.training import Training
+    from ampere.pytorch.models import Input
     from ampere.pytorch.pruning.slimmer import Slim, Slimmer
-    from ampere.pytorch.reader import Input
 
 FEW = 12  # measurements of a profile: with fewer, search finds where it errs
 
@@ -75,7 +75,7 @@ def prune(
         ModelError: The model cannot be read, or no channel of it can be cut.
         NotCovered: The profile knows nothing of some layers.
     """
-    from ampere.pytorch.reader import make_slimmer
+    from ampere.pytorch.models import make_slimmer
 
     budget = parse_budget(budget) if isinstance(budget, str) else budget
     if verification and verification.device is not None:  # not after an hour of fine-tuning

@@ -28,7 +28,7 @@ from ampere.reports.parts import Facts, Figure, Part, Section, Table, Text
 if TYPE_CHECKING:
     from torch import nn
 
-    from ampere.pytorch.reader import Input
+    from ampere.pytorch.models import Input
 
 
 def report(

@@ -28,8 +28,8 @@ from ampere.estimators.base import Cost
 from ampere.meters.base import Provenance, Resolution
 from ampere.meters.drivers.fake import FakeMeter
 from ampere.profiles.profile import Profile
+from ampere.pytorch.models import read
 from ampere.pytorch.pruning.tuner import Tuner, in_force, judge, load_data, tune
-from ampere.pytorch.reader import read
 from ampere.records.journal import Header
 from ampere_paper.study.case_study import study
 from ampere_paper.study.race import BURST, Schedule

@@ -27,7 +27,7 @@ def cnn5_profile(path):
 
     from ampere.acquisition.families import resampled
     from ampere.devices.worker import keep_memory
-    from ampere.pytorch.reader import read
+    from ampere.pytorch.models import read
 
     def cost(layer):
         energy_j = 1e-4 + 1e-6 * math.prod(layer.widths.values())

@@ -120,7 +120,7 @@ class Fig2(Experiment):
 
 def _stacks(lab: Laboratory, bench: Bench) -> dict[str, Json]:
     """The same layer 0 to 6 times between a first and a last one, and each of them alone."""
-    from ampere.pytorch.reader import check_layers
+    from ampere.pytorch.models import check_layers
 
     (first, last), stacked, _ = check_layers()
     chains = [chain(first, [stacked] * depth, last) for depth in DEPTHS]

@@ -55,7 +55,7 @@ class Sweep:
 
 def sweep(lab: Laboratory, bench: Bench, side: int, batch_size: int) -> Sweep:
     """A linear layer on square maps of 1 to 64 channels, evenly spaced."""
-    from ampere.pytorch.reader import linear_layer
+    from ampere.pytorch.models import linear_layer
 
     kind = linear_layer(CHANNELS, side, batch_size).kind
     count = min(max(lab.sizes(bench).sweep, 2), CHANNELS)

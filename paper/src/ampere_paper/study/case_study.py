@@ -33,9 +33,9 @@ from ampere_paper.study.study import Contender, Curve, Study
 if TYPE_CHECKING:
     from torch import nn
 
+    from ampere.pytorch.models import Input
     from ampere.pytorch.pruning.slimmer import Slimmer
     from ampere.pytorch.pruning.tuner import Tuner
-    from ampere.pytorch.reader import Input
 
 FULL = "full"
 PRECISION = 0.02  # with which the joules of a job should be known
@@ -75,8 +75,8 @@ def study(
         DataError: The data or the budget make no sense.
         MeterError: The meter cannot tell what a turn takes.
     """
+    from ampere.pytorch.models import make_slimmer
     from ampere.pytorch.pruning.tuner import in_force, seeded
-    from ampere.pytorch.reader import make_slimmer
 
     budget = parse_budget(budget) if isinstance(budget, str) else budget
     if profile.training.amp:

@@ -8,24 +8,18 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
+from ampere.core.proportions import Proportional
 
-class Channels:
-    """A set of sizes that change together; joined sets share one root."""
+
+class Channels(Proportional):
+    """A set of sizes that change together; joined sets share one root, which decides for all."""
 
     def __init__(self, size: int, named: bool = True) -> None:
+        super().__init__()
         self.size = size
         self.pinned = False
         self.named = named  # made by a layer; sizes of plain tensors only follow others
         self.multiple = 1
-        self._joined: tuple[Channels, Fraction] | None = None
-
-    def find(self) -> tuple[Channels, Fraction]:
-        """The root of this set, and our size as a multiple of its size."""
-        if self._joined is None:
-            return self, Fraction(1)
-        parent, ratio = self._joined
-        root, above = parent.find()
-        return root, ratio * above
 
     def join(self, other: Channels) -> None:
         """From now on both sets grow and shrink in proportion."""
@@ -36,7 +30,7 @@ class Channels:
         ours.pinned = ours.pinned or theirs.pinned
         ours.named = ours.named or theirs.named
         ours.require((theirs.multiple / ratio).numerator)
-        theirs._joined = (ours, ratio)
+        ours.tie(theirs, ratio)
 
     def require(self, multiple: int) -> None:
         """The size stays a multiple of this."""

@@ -36,10 +36,10 @@ def _count(layer: Layer) -> tuple[Features, int]:
     inputs = example_inputs(layer, "meta")
     written = _BytesWritten()
     with torch.enable_grad(), FlopCounterMode(display=False) as counter:
-        # No leaves: the layer may work in place on what it is given.
-        given = [x.clone() if x.requires_grad else x for x in inputs]
+        # No leaves: the layer may work in place on what it is entering.
+        entering = [x.clone() if x.requires_grad else x for x in inputs]
         with written:
-            result = module(*given)
+            result = module(*entering)
         backward(result)
     flops = counter.get_total_flops() + sum(map(left_out_flops, written.shortened))
     params = sum(p.numel() for p in module.parameters())

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch import nn
-
 from ampere.core.layers import LayerKind, Role
-from ampere.core.sizes import Size
 from ampere.core.structure import Call, Structure
 from ampere.core.training import Training
-from ampere.core.types import Json
+from ampere.pytorch.modules.base import ModuleRecord, Place
+from ampere.pytorch.modules.registry import record_named, record_of_function
 
-_FUNCTIONS = (
-    "linear",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "addmm",
-)
 LONGEST = 120  # letters of a name, before only what has weights is written out
-WEIGHTED = (nn.modules.conv._ConvNd, nn.Linear, nn.Embedding, nn.RNNBase, nn.MultiheadAttention)
 
 
 def describe(structure: Structure, role: Role, training: Training) -> LayerKind:
@@ -40,7 +28,8 @@ def describe(structure: Structure, role: Role, training: Training) -> LayerKind:
         if _has_weights(call):
             heavy.append(call)
     if len(heavy) == 1:
-        _write_attributes(heavy[0], attributes)
+        record = _record(heavy[0])
+        attributes.update(record.naming.attributes(heavy[0].arguments) if record else {})
     positions = [size for size in structure.input if isinstance(size, int)]
     if len(structure.input) == 3 and len(positions) > 1:
         attributes["height"], attributes["width"] = positions[-2:]
@@ -62,11 +51,14 @@ def describe(structure: Structure, role: Role, training: Training) -> LayerKind:
 
 
 def _has_weights(call: Call) -> bool:
-    if "." in call.op:
-        name = call.op.rpartition(".")[2]
-        return name in _FUNCTIONS
-    cls = getattr(nn, call.op, None)
-    return isinstance(cls, type) and issubclass(cls, WEIGHTED)
+    record = _record(call)
+    is_core = record is not None and record.place is Place.CORE
+    return is_core or call.op.rpartition(".")[2] == "addmm"  # a linear layer with its bias
+
+
+def _record(call: Call) -> ModuleRecord | None:
+    home, _, name = call.op.rpartition(".")
+    return record_of_function(name) if home else record_named(name)
 
 
 def _word(op: str) -> str:
@@ -80,16 +72,3 @@ def _collapse(words: Sequence[str]) -> list[str]:
     for word in words:
         counts[word] = counts.get(word, 0) + 1
     return [word if n == 1 else f"{n}×{word}" for word, n in counts.items()]
-
-
-def _write_attributes(call: Call, attributes: dict[str, Json]) -> None:
-    short = {"kernel_size": "kernel", "stride": "stride", "padding": "padding", "groups": "groups"}
-    for argument, name in short.items():
-        value = call.arguments.get(argument)
-        if isinstance(value, tuple):
-            value = value[0] if len(set(value)) == 1 else list(value)  # as a row of JSON has it
-        if isinstance(value, int | list):
-            attributes[name] = value
-    entering = call.arguments.get("in_features")
-    if isinstance(entering, Size):
-        attributes["flatten"] = entering.times

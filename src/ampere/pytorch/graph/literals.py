@@ -1,7 +1,7 @@
 """Sizes that stand in a call as plain numbers: which of them would follow the channels.
 
 `x.view(b, n, 3, heads, d)` holds five. A proposal replaces those that belong to a dimension by the
-dimension; whether the call then really runs at other sizes is for `sizing` to ask.
+dimension; whether the call then really runs at other sizes is for `sizes` to ask.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from itertools import product
 from math import isclose
 from typing import Any
 
-from ampere.pytorch.graph.channels import Dim, Dims, Power, Scaled, free, new, same, scale
+from ampere.pytorch.graph.channels import Dim, Dims, Power, Scaled, free, new, scale
 from ampere.pytorch.graph.recorder import TracedCall
+from ampere.pytorch.modules.registry import RECORDS
 
 # A proposal gets the call, the dimensions of its tensor inputs, and those of the tensors that the
 # call before was given (a product q·kᵀ no longer has the size d that scales it).
@@ -31,19 +32,19 @@ def _reshape(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Templa
     shape = tuple(next(iter(call.outputs.values())).shape)
     dims = regroup(inputs[0], shape)
     flat = not (len(call.args) > 1 and isinstance(call.args[1], tuple | list))
-    given = call.args[1:] if flat else call.args[1]
-    if not given and "shape" in call.kwargs:
+    sizes = call.args[1:] if flat else call.args[1]
+    if not sizes and "shape" in call.kwargs:
         return call.args, {**call.kwargs, "shape": _where_equal(call.kwargs["shape"], dims)}
-    written = _where_equal(given, dims)
+    written = _where_equal(sizes, dims)
     return (call.args[0], *(written if flat else (written,))), call.kwargs
 
 
-def _where_equal(given: Sequence[Any], dims: Dims) -> tuple[Any, ...]:
-    if len(given) != len(dims):  # a dtype, or something else that is no shape
-        return tuple(given)
+def _where_equal(sizes: Sequence[Any], dims: Dims) -> tuple[Any, ...]:
+    if len(sizes) != len(dims):  # a dtype, or something else that is no shape
+        return tuple(sizes)
     return tuple(
         dim if isinstance(dim, Scaled) and size == dim.size else size
-        for size, dim in zip(given, dims, strict=True)
+        for size, dim in zip(sizes, dims, strict=True)
     )
 
 
@@ -104,8 +105,8 @@ def _expand(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Templat
 
 
 def _axis(call: TracedCall, position: int, name: str, default: int, rank: int) -> int:
-    given = call.args[position] if len(call.args) > position else call.kwargs.get(name, default)
-    return int(given) % rank
+    axis = call.args[position] if len(call.args) > position else call.kwargs.get(name, default)
+    return int(axis) % rank
 
 
 def _split(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Template:
@@ -162,33 +163,6 @@ def _slices(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Templat
     return (call.args[0], written, *call.args[2:]), call.kwargs
 
 
-def _normalized(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Template:
-    x = inputs[0]
-    if "normalized_shape" in call.kwargs:
-        kept = x[len(x) - len(call.kwargs["normalized_shape"]) :]
-        return call.args, {**call.kwargs, "normalized_shape": kept}
-    return (call.args[0], x[len(x) - len(call.args[1]) :], *call.args[2:]), call.kwargs
-
-
-def _weights(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Template:
-    """Functions with a weight: its channels are a layer's; groups follow a depthwise input."""
-    x, weight = inputs[0], inputs[1]
-    for dim in weight[:2]:
-        if isinstance(dim, Scaled):
-            dim.root.named = True
-    transposed = "transpose" in call.op
-    if len(inputs) > 2 and not transposed:  # the meta device does not look at the bias
-        same(weight[0], inputs[2][0])
-    if "conv" not in call.op or not isinstance(x[1], Scaled) or not free(x[1]):
-        return call.args, call.kwargs
-    at = 6
-    if call.kwargs.get("groups") == x[1].size:
-        return call.args, {**call.kwargs, "groups": x[1]}
-    if len(call.args) > at and call.args[at] == x[1].size:
-        return (*call.args[:at], x[1], *call.args[at + 1 :]), call.kwargs
-    return call.args, call.kwargs
-
-
 def _product(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Template:
     """A matrix product: the longer side of a matrix that a module holds is channels of a layer.
 
@@ -234,15 +208,6 @@ def _factory(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Templa
     }
 
 
-def _attention(call: TracedCall, inputs: list[Dims], behind: list[Dims]) -> Template:
-    """F.multi_head_attention_forward says its width as a number."""
-    width = inputs[0][-1]
-    args = tuple(width if i == 3 and free(width) else a for i, a in enumerate(call.args))
-    given = call.kwargs.get("embed_dim_to_check")
-    named = {"embed_dim_to_check": width} if given is not None and free(width) else {}
-    return args, {**call.kwargs, **named}
-
-
 def _named(proposal: Proposal, names: str) -> dict[str, Proposal]:
     return dict.fromkeys(names.split(), proposal)
 
@@ -254,11 +219,6 @@ _PROPOSALS: Mapping[str, Proposal] = {
     **_named(_expand, "expand broadcast_to"),
     **_named(_split, "split split_with_sizes"),
     **_named(_slices, "__getitem__ __setitem__"),
-    **_named(_normalized, "layer_norm rms_norm"),
-    **_named(
-        _weights,
-        "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
-    ),
     **_named(_product, "matmul __matmul__ __rmatmul__ bmm mm addmm baddbmm einsum tensordot"),
     **_named(
         _scaling,
@@ -267,5 +227,10 @@ _PROPOSALS: Mapping[str, Proposal] = {
     ),
     **_named(_factory, FACTORIES),
     "narrow": _narrow,
-    "multi_head_attention_forward": _attention,
+    **{
+        name: proposal
+        for record in RECORDS.values()
+        if record.sizing is not None
+        for name, proposal in record.sizing.literals.items()
+    },
 }

@@ -20,9 +20,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from ampere.core.trees import Path, leaves, map_leaves, places
 from ampere.errors import ModelError
 from ampere.pytorch.graph.shortcuts import quick, run_quickly
-
-# Standard modules with children of their own that are still one call.
-WHOLE = (nn.MultiheadAttention, nn.RNNBase)
+from ampere.pytorch.modules.registry import is_standard, record_of
 
 
 @dataclass(frozen=True)
@@ -201,8 +199,10 @@ def _storage(tensor: torch.Tensor) -> int:
 
 def is_whole(module: nn.Module) -> bool:
     """Whether a module is recorded as one call: standard, and without children that run."""
-    standard = type(module).__module__.startswith("torch.nn.modules")
-    return standard and (isinstance(module, WHOLE) or not any(module.children()))
+    if not is_standard(module):
+        return False
+    record = record_of(module)
+    return (record is not None and record.whole) or not any(module.children())
 
 
 @contextmanager

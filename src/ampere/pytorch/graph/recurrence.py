@@ -16,11 +16,13 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from ampere.pytorch.modules.registry import RECORDS
+
 RECURRENT: dict[Callable[..., Any], str] = {
-    torch.lstm: "lstm",
-    torch.gru: "gru",
-    torch.rnn_tanh: "rnn_tanh",
-    torch.rnn_relu: "rnn_relu",
+    getattr(torch, name): name
+    for record in RECORDS.values()
+    if record.shortcut is not None
+    for name in record.shortcut.per_position
 }
 SHORT = 2
 

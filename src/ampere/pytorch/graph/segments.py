@@ -22,17 +22,16 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
-from torch import nn
-
 from ampere.pytorch.graph.recorder import TracedCall, Value
 from ampere.pytorch.graph.trace import Trace
+from ampere.pytorch.modules.base import Place
+from ampere.pytorch.modules.registry import record_of, record_of_function
 
 Segment = list[TracedCall]
 MANY = 8  # weights in a row; the blocks that people write have fewer
-NORMALISATION = (nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 _ATTENTION = "scaled_dot_product_attention"
-_PRODUCTS = {
-    *("linear", "matmul", "__matmul__", "__rmatmul__", "bmm", "mm", "addmm", "baddbmm"),
+_PRODUCTS = {  # of functions that no module has
+    *("matmul", "__matmul__", "__rmatmul__", "bmm", "mm", "addmm", "baddbmm"),
     *("einsum", "tensordot", _ATTENTION),
 }
 
@@ -77,12 +76,12 @@ class _Cutter:
         blocking = {v: self._blocking(v, span) for v, span in self.ranges.items()}
         half = sum(self.work) / 2
         start = 0
-        found: list[Segment] = []
+        segments: list[Segment] = []
         for end in self._ends(0, len(self.calls), blocking):
             for a, b in self._halved(start, end, half):
-                found.append(self.calls[a:b])
+                segments.append(self.calls[a:b])
             start = end
-        return [segment for segment in found if segment]
+        return [segment for segment in segments if segment]
 
     def _halved(self, start: int, end: int, half: float) -> Iterator[tuple[int, int]]:
         """A range of calls, cut between the parts of its module while it is over half."""
@@ -147,11 +146,11 @@ class _Cutter:
     def _glued(self) -> set[int]:
         """Positions between a view and a write through it: elsewhere it would be a copy."""
         born = {call.index: position for position, call in enumerate(self.calls)}
-        found: set[int] = set()
+        glued: set[int] = set()
         for position, call in enumerate(self.calls):
             if call.through is not None and call.through.call in born:
-                found.update(range(born[call.through.call], position))
-        return found
+                glued.update(range(born[call.through.call], position))
+        return glued
 
     def _blocking(self, value: Value, span: _Range) -> list[tuple[int, int]]:
         """Between which positions a value prevents a cut."""
@@ -234,23 +233,25 @@ def multiplies(call: TracedCall, tainted: Set[int]) -> bool:
     if call.index not in tainted:  # a position table goes with the layer that adds it
         return False
     if call.module is not None:
-        small = (*NORMALISATION, nn.PReLU)
-        return not isinstance(call.module, small) and any(True for _ in call.module.parameters())
+        record = record_of(call.module)
+        is_core = record is None or record.place is Place.CORE
+        return is_core and any(True for _ in call.module.parameters())
     name = call.op.rpartition(".")[2]
     by_weights = any(value.call not in tainted for value in call.inputs)
     attends = name == _ATTENTION  # what does not depend on the input is its mask
-    return by_weights and not attends and (name in _PRODUCTS or _is_convolution(name))
+    return by_weights and not attends and _is_product(name)
 
 
 def work(call: TracedCall) -> float:
     """About how many multiplications a call makes; only to tell large segments from small."""
     made = next(iter(call.outputs.values()))
     if call.module is None:
-        name = call.op.rpartition(".")[2]
-        if name not in _PRODUCTS and not _is_convolution(name):
+        if not _is_product(call.op.rpartition(".")[2]):
             return 0.0
         return float(made.numel() * (call.before[-1] if call.before else 1))
-    if isinstance(call.module, (*NORMALISATION, nn.Embedding)) or made.dim() < 2:
+    record = record_of(call.module)
+    multiplies_nothing = record is not None and not record.physics.products
+    if multiplies_nothing or made.dim() < 2:
         return 0.0
     return sum(
         parameter.numel() * made.numel() / made.shape[-1 if parameter.dim() == 2 else 1]
@@ -259,5 +260,7 @@ def work(call: TracedCall) -> float:
     )
 
 
-def _is_convolution(name: str) -> bool:
-    return name.startswith(("conv1d", "conv2d", "conv3d", "conv_transpose"))
+def _is_product(name: str) -> bool:
+    """Whether a function multiplies matrices, or does what a layer's module does."""
+    record = record_of_function(name)
+    return name in _PRODUCTS or (record is not None and record.place is Place.CORE)

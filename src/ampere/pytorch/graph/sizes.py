@@ -20,13 +20,14 @@ from math import gcd
 from typing import Any
 
 import torch
+from torch import nn
 
 from ampere.core.trees import Path, leaves, map_leaves
 from ampere.pytorch.graph.channels import Channels, Dim, Dims, Power, Scaled, new, pin, same
 from ampere.pytorch.graph.literals import Template, propose
 from ampere.pytorch.graph.recorder import TracedCall, Value, tensors_in
-from ampere.pytorch.graph.rules import apply_rule, has_rule, weight_dims
 from ampere.pytorch.graph.trace import Trace
+from ampere.pytorch.modules.registry import record_of
 
 
 @dataclass
@@ -66,14 +67,63 @@ def follow(trace: Trace) -> Sizes:
 
 def _tie_shared_weights(trace: Trace, sizes: Sizes) -> None:
     """A weight that two modules hold has one shape: what both make of it varies together."""
-    known: dict[str, Dims] = {}
+    first_dims: dict[str, Dims] = {}
     for call in trace.calls:
-        dims = weight_dims(call, sizes.arguments.get(call.index, {}))
+        dims = _weight_dims(call, sizes.arguments.get(call.index, {}))
         if dims is not None:
-            first = known.setdefault(trace.parameter(f"{call.where}.weight"), dims)
+            first = first_dims.setdefault(trace.parameter(f"{call.where}.weight"), dims)
             for a, b in zip(first, dims, strict=True):
                 if first is not dims and a != b:
                     same(a, b)
+
+
+def _weight_dims(call: TracedCall, arguments: Mapping[str, Any]) -> Dims | None:
+    """The dimensions of a table or a matrix, which two modules may share."""
+    record = record_of(call.module)
+    if record is None or record.sizing is None or not record.sizing.weight_sides:
+        return None
+    return tuple(
+        arguments.get(name, getattr(call.module, name)) for name in record.sizing.weight_sides
+    )
+
+
+def _holds_sizes(module: nn.Module) -> bool:
+    """Whether a module holds parameters, or sizes that its record has a rule for."""
+    record = record_of(module)
+    has_rule = record is not None and record.sizing is not None
+    return has_rule or any(True for _ in module.parameters())
+
+
+def _apply_rule(
+    call: TracedCall, inputs: list[Dims], arguments: dict[str, Any]
+) -> dict[Path, Dims]:
+    """The dimensions that come out of a module by its rule; pinned if there is none, or it fails.
+
+    Args:
+        call: The module's call.
+        inputs: The dimensions of the tensors that enter.
+        arguments: Filled with the module's arguments that are sizes.
+    """
+    shapes = {path: tuple(t.shape) for path, t in call.outputs.items()}
+    first = min(shapes)
+    record = record_of(call.module)
+    sizing = None if record is None else record.sizing
+    leaving = sizing.rule(call, inputs, shapes[first], arguments) if sizing and inputs else None
+    by_path = leaving if isinstance(leaving, dict) else {first: leaving} if leaving else {}
+    if all(_shape_of(by_path.get(path)) == shape for path, shape in shapes.items()):
+        return by_path
+    for dims in inputs:
+        pin(dims)
+    for dim in arguments.values():
+        pin((dim,) if isinstance(dim, int | Scaled) else dim)
+    return dict(shapes)
+
+
+def _shape_of(dims: Dims | None) -> tuple[int, ...] | None:
+    """The shape that dimensions stand for in the traced model."""
+    if dims is None:
+        return None
+    return tuple(dim if isinstance(dim, int) else dim.size for dim in dims)
 
 
 def _dims_of(
@@ -87,8 +137,8 @@ def _dims_of(
     if call.parameter is not None:
         return {(): tuple(d if d == 1 else new(d, named=False) for d in shapes[()])}
     inputs = [sizes.of(value) for value in call.inputs]
-    if call.module is not None and has_rule(call.module):
-        return apply_rule(call, inputs, sizes.arguments.setdefault(call.index, {}))
+    if call.module is not None and _holds_sizes(call.module):
+        return _apply_rule(call, inputs, sizes.arguments.setdefault(call.index, {}))
     before = [v for v in call.inputs if v.call in made_by]
     behind = [sizes.of(v) for b in before[:1] for v in made_by[b.call].inputs]
     try:
@@ -122,11 +172,11 @@ class _Question:
     ) -> None:
         self.call, self.template, self.entering = call, template, entering
         self.shapes = {path: tuple(t.shape) for path, t in call.outputs.items()}
-        found: dict[Channels, None] = {}
+        roots: dict[Channels, None] = {}
         for dim in _dims_in((template, [dims for _, dims in entering])):
             if not dim.root.pinned:
-                found.setdefault(dim.root)
-        self.roots = list(found)
+                roots.setdefault(dim.root)
+        self.roots = list(roots)
         self.number = {root: i for i, root in enumerate(self.roots)}
 
     @property
@@ -170,9 +220,9 @@ class _Question:
             alike = [pair for pair in pairs if size == self.roots[pair[1]].size == 1]
             trials = [*alike, (first,), *pairs, tuple(left)]
             for group in dict.fromkeys(trials):
-                found = self._enlarge(group)
-                if found is not None:
-                    step, grown = found
+                enlarged = self._enlarge(group)
+                if enlarged is not None:
+                    step, grown = enlarged
                     if self._note(grown, first, outputs):
                         groups.append((group, step))
                     left = [i for i in left if i not in group]

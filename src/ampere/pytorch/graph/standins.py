@@ -7,7 +7,6 @@ are kinds of their own, profiled like any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -16,13 +15,15 @@ import torch
 
 from ampere.core.layers import Layer, LayerKind, Role, structure_of
 from ampere.core.sizes import Shape, Size, shape_at
-from ampere.core.structure import Call, Port, Structure, holds_parameters
+from ampere.core.structure import Call, Port, Structure
 from ampere.core.terms import Term, ValueRef, fill
 from ampere.core.training import DTYPES, training_of_kind
 from ampere.core.trees import map_leaves
 from ampere.core.widths import Widths
 from ampere.errors import ModelError
 from ampere.pytorch.graph.kinds import describe
+from ampere.pytorch.modules.base import Place
+from ampere.pytorch.modules.registry import holds_parameters, record_named
 from ampere.pytorch.runtime.builder import build_layer, example_inputs
 
 CLASSES = 10
@@ -45,30 +46,34 @@ def first_for(first: LayerKind, target: Shape, input_grad: bool) -> LayerKind:
         ]
     else:
         raise ModelError(f"{first.name} cannot deliver {_text(target)}")
-    found = structure if want == have else _resized_input(first, structure, want)
-    if found is None and extra:  # no input gives a 1×1 map: pool what comes
-        found, extra = (
+    fitted = structure if want == have else _resized_input(first, structure, want)
+    if fitted is None and extra:  # no input gives a 1×1 map: pool what comes
+        fitted, extra = (
             structure,
             (_global_pool(structure), _flatten_after(len(structure.calls) + 1)),
         )
-    if found is None:
+    if fitted is None:
         raise ModelError(f"no input makes {first.name} deliver {_text(target)}")
     if extra:
         widths = [size for size in structure.output if isinstance(size, Size)]
         if not widths:
             raise ModelError(f"{first.name} has no width to deliver {_text(target)} with")
-        calls = (*found.calls, *extra)
-        found = replace(
-            found, calls=calls, outputs=(Port((widths[0],)),), result=ValueRef(len(calls))
+        calls = (*fitted.calls, *extra)
+        fitted = replace(
+            fitted, calls=calls, outputs=(Port((widths[0],)),), result=ValueRef(len(calls))
         )
-    trains = any(not call.frozen for call in found.calls if holds_parameters(call))
-    if trains and not input_grad:
-        found = replace(
-            found, calls=tuple(replace(c, frozen=holds_parameters(c)) for c in found.calls)
+    if trains(fitted) and not input_grad:
+        fitted = replace(
+            fitted, calls=tuple(replace(c, frozen=holds_parameters(c)) for c in fitted.calls)
         )
-    elif not trains and input_grad:
-        found = replace(found, calls=tuple(replace(c, frozen=False) for c in found.calls))
-    return _same_settings(found, first)
+    elif not trains(fitted) and input_grad:
+        fitted = replace(fitted, calls=tuple(replace(c, frozen=False) for c in fitted.calls))
+    return _same_settings(fitted, first)
+
+
+def trains(structure: Structure) -> bool:
+    """Whether a layer holds parameters that are not frozen."""
+    return any(not call.frozen for call in structure.calls if holds_parameters(call))
 
 
 def last_for(last: LayerKind, source: Shape, input_grad: bool) -> LayerKind:
@@ -231,23 +236,10 @@ def _renumber(call: Call, by: int) -> Call:
 
 def _without_lead(calls: tuple[Call, ...]) -> tuple[Call, ...]:
     """The calls from the first module with weights on; pooling and flattening are left out."""
-    start = next(k for k, call in enumerate(calls) if "bias" in call.arguments)
+    records = [record_named(call.op) for call in calls]
+    start = next(k for k, r in enumerate(records) if r and r.place is not Place.FOLLOWING)
     kept = [_renumber(call, -start) for call in calls[start:]]
     return tuple(kept)
-
-
-# Which argument of a module must follow its input, and which dimension of the input it is.
-_ENTERING: Mapping[str, tuple[str, int]] = {
-    "Linear": ("in_features", -1),
-    "Conv1d": ("in_channels", 1),
-    "Conv2d": ("in_channels", 1),
-    "Conv3d": ("in_channels", 1),
-    "BatchNorm1d": ("num_features", 1),
-    "BatchNorm2d": ("num_features", 1),
-    "LayerNorm": ("normalized_shape", -1),
-    "LSTM": ("input_size", -1),
-    "GRU": ("input_size", -1),
-}
 
 
 def _fit_modules(structure: Structure) -> Structure:
@@ -257,8 +249,9 @@ def _fit_modules(structure: Structure) -> Structure:
     for k, call in enumerate(structure.calls, start=1):
         if call.inputs and call.inputs[0] != ValueRef(k - 1):
             raise ModelError(f"a last layer with branches cannot be fitted: {call.op}")
-        if call.op in _ENTERING:
-            name, axis = _ENTERING[call.op]
+        record = record_named(call.op)
+        if record is not None and record.sizing is not None and record.sizing.entering is not None:
+            name, axis = record.sizing.entering
             size: Term = _as_size(x.shape[axis])
             if isinstance(call.arguments[name], tuple):
                 size = (size,)

@@ -7,15 +7,17 @@ for real instead. The user's model is left as it was.
 from __future__ import annotations
 
 import copy
+import sys
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
 
-from ampere.core.inputs import Inputs, InputSpec
+from ampere.core.inputs import Inputs
 from ampere.core.trees import map_leaves
 from ampere.errors import ModelError
 from ampere.pytorch.graph.recorder import (
@@ -27,6 +29,7 @@ from ampere.pytorch.graph.recorder import (
     whole_modules,
 )
 from ampere.pytorch.runtime.builder import is_shared, mark_shared
+from ampere.pytorch.runtime.trainer import synthetic_inputs
 
 
 @dataclass(frozen=True)
@@ -49,28 +52,6 @@ class Trace:
     def outputs(self) -> tuple[Value, ...]:
         """The values inside the result."""
         return tuple(values_in(self.result))
-
-
-def synthetic_input(
-    spec: InputSpec, batch: int, device: str = "cpu", dtype: torch.dtype = torch.float32
-) -> torch.Tensor:
-    """A batch of random data of this shape; token ids stay below the vocabulary's size."""
-    shape = (batch, *spec.shape)
-    if spec.dtype == "int64":
-        return torch.randint(spec.below or 2, shape, device=device)
-    if spec.dtype == "bool":
-        return torch.rand(shape, device=device) < 0.5
-    return torch.randn(shape, device=device, dtype=dtype)
-
-
-def synthetic_inputs(
-    inputs: Inputs, batch: int, device: str = "cpu", dtype: torch.dtype = torch.float32
-) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
-    """A batch of random data for each input: those by position, and those by keyword."""
-    return (
-        tuple(synthetic_input(spec, batch, device, dtype) for spec in inputs.positional),
-        {name: synthetic_input(spec, batch, device, dtype) for name, spec in inputs.named},
-    )
 
 
 def trace(
@@ -146,7 +127,12 @@ def _trace_on(
     for value, tensor in fed.items():
         recorder.know(tensor, value)
     try:
-        with torch.enable_grad(), whole_modules(model, recorder), open_functions(recorder):
+        with (
+            _eager(),
+            torch.enable_grad(),
+            whole_modules(model, recorder),
+            open_functions(recorder),
+        ):
             with recorder:
                 result = torch.func.functional_call(model, tensors, args, kwargs)
             outputs = recorder.refer(_plain(result))
@@ -164,6 +150,14 @@ def _trace_on(
         written,
         _reached(recorder.calls, (*values_in(outputs), *written)),
     )
+
+
+def _eager() -> AbstractContextManager[object]:
+    """Parts that `torch.compile` made run as they were written: compiling takes half a minute."""
+    if "torch._dynamo" not in sys.modules:  # nothing was compiled, and importing it takes seconds
+        return nullcontext()
+    stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+    return stance
 
 
 def _reached(calls: Sequence[TracedCall], ends: Sequence[Value]) -> frozenset[Value]:

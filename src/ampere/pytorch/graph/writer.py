@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +9,6 @@ from math import lcm
 from typing import Any
 
 import torch
-from torch import nn
 
 from ampere.core.inputs import Inputs
 from ampere.core.layers import Layer, Role
@@ -27,6 +25,8 @@ from ampere.pytorch.graph.recorder import TracedCall, Value
 from ampere.pytorch.graph.segments import Segment
 from ampere.pytorch.graph.sizes import Sizes
 from ampere.pytorch.graph.trace import Trace
+from ampere.pytorch.modules.base import signature_arguments
+from ampere.pytorch.modules.registry import record_of
 from ampere.pytorch.runtime.builder import is_shared
 
 NARROWEST = Fraction(1, 16)  # inner sizes down to this share of the width follow it
@@ -131,7 +131,9 @@ class Writer:
             return Call(call.op, inputs=inputs, options=options, detached=call.detached)
         stateful = any(True for _ in call.module.state_dict())
         again = modules.setdefault(id(call.module), number) if stateful else number
-        arguments = _constructor_arguments(call.module)
+        record = record_of(call.module)
+        write = signature_arguments if record is None else record.naming.arguments
+        arguments = write(call.module)
         for key, dim in self.sizes.arguments.get(call.index, {}).items():
             if isinstance(dim, tuple):
                 arguments[key] = tuple(map(scope.size, dim))
@@ -217,30 +219,29 @@ def _numbered(label: str, taken: Mapping[str, object]) -> str:
 
 
 def _free_roots(sizes: Sizes, values: Sequence[Value]) -> dict[Channels, Scaled]:
-    found: dict[Channels, Scaled] = {}
+    roots: dict[Channels, Scaled] = {}
     for value in values:
         for dim in sizes.of(value):
             if isinstance(dim, Scaled) and free(dim):
-                found.setdefault(dim.root, dim)
-    return found
+                roots.setdefault(dim.root, dim)
+    return roots
 
 
 def _roots_inside(sizes: Sizes, group: Segment) -> dict[Channels, None]:
-    found: dict[Channels, None] = {}
+    roots: dict[Channels, None] = {}
     for call in group:
         dims: list[Dim] = []
         for argument in sizes.arguments.get(call.index, {}).values():
             dims.extend(argument if isinstance(argument, tuple) else (argument,))
         for path in call.outputs:
             dims.extend(sizes.of(Value(call.index, path)))
-        found.update((dim.root, None) for dim in dims if isinstance(dim, Scaled) and free(dim))
-    return found
+        roots.update((dim.root, None) for dim in dims if isinstance(dim, Scaled) and free(dim))
+    return roots
 
 
 def _ranks(sizes: Sizes, group: Segment) -> set[Channels]:
     """Channels made by what is trained beside frozen weights: the rank of an adapter."""
-    makes = {"out_features", "out_channels"}
-    weighted = [call for call in group if makes & set(sizes.arguments.get(call.index, {}))]
+    weighted = [call for call in group if _makes_channels(call, sizes)]
     if all(call.trains for call in weighted):
         return set()
     made = (
@@ -251,6 +252,12 @@ def _ranks(sizes: Sizes, group: Segment) -> set[Channels]:
         for dim in sizes.of(Value(call.index, path))
     )
     return {dim.root for dim in made if isinstance(dim, Scaled)}
+
+
+def _makes_channels(call: TracedCall, sizes: Sizes) -> bool:
+    record = record_of(call.module)
+    sizing = None if record is None else record.sizing
+    return sizing is not None and sizing.makes in sizes.arguments.get(call.index, {})
 
 
 class _Scope:
@@ -327,12 +334,14 @@ def _with_tuples(tree: Any) -> Any:
 
 
 def _vocabulary(group: Segment, value: Value, below: int | None) -> int:
-    tables = [
-        call.module.num_embeddings
-        for call in group
-        if isinstance(call.module, nn.Embedding) and value in call.inputs
-    ]
-    return min(tables, default=below or 2)
+    limits = []
+    for call in group:
+        record = record_of(call.module)
+        if record is not None and record.sizing is not None and value in call.inputs:
+            argument = record.sizing.ids_below
+            if argument is not None:
+                limits.append(int(getattr(call.module, argument)))
+    return min(limits, default=below or 2)
 
 
 def _is_flatten(call: TracedCall) -> bool:
@@ -344,36 +353,3 @@ def _is_flatten(call: TracedCall) -> bool:
         and len(call.before) > 1
         and after[0] == call.before[0]
     )
-
-
-_RECURRENT = ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout")
-
-
-def _constructor_arguments(module: nn.Module) -> dict[str, Term]:
-    """The arguments that build a standard module again, read back from its attributes."""
-    if isinstance(module, nn.RNNBase):
-        names = [*_RECURRENT, "bidirectional"]
-    else:
-        names = [name for name in inspect.signature(type(module)).parameters]
-    arguments: dict[str, Term] = {}
-    for name in names:
-        if name in ("device", "dtype", "inplace") or not hasattr(module, name):
-            continue
-        value = getattr(module, name)
-        if name == "bias" and not isinstance(value, bool):
-            value = value is not None
-        if value is None or isinstance(value, bool | int | float | str | list | tuple):
-            arguments[name] = _with_tuples(value)
-    if isinstance(module, nn.RNN):
-        arguments["nonlinearity"] = module.nonlinearity
-    if isinstance(module, nn.LSTM) and module.proj_size:
-        arguments["proj_size"] = module.proj_size
-    if isinstance(module, nn.MultiheadAttention):
-        if module.bias_k is not None:
-            arguments["add_bias_kv"] = True
-        arguments["bias"] = module.in_proj_bias is not None
-        if module._qkv_same_embed_dim:  # they follow embed_dim
-            del arguments["kdim"], arguments["vdim"]
-    if getattr(module, "inplace", False):
-        arguments["inplace"] = True
-    return arguments

@@ -1,9 +1,9 @@
 """Which channels go together: every index of every weight, followed to the channel that it serves.
 
-`sizing` follows how many channels there are; this follows which. A layer that makes channels has an
-element for each. Elements that meet, in a residual add, a product, a head or a norm, are one
-component: they stay or go as one. Modules with weights have rules (`serving`); any other call is
-asked whether it only moves numbers (`moving`), and keeps the order of what it is given if not.
+`graph.sizes` follows how many channels there are; this follows which. A layer that makes channels
+has an element for each. Elements that meet, in a residual add, a product, a head or a norm, are one
+component: they stay or go as one. Modules with weights have rules in their records; any other call
+is asked whether it only moves numbers (`moves`), and keeps the order of what it is given if not.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ import numpy as np
 from ampere.core.arrays import Ints
 from ampere.core.trees import Path
 from ampere.pytorch.graph.channels import Channels, Dim, Dims, Scaled, free
-from ampere.pytorch.graph.reader import Reading
+from ampere.pytorch.graph.model_reading import ModelReading
 from ampere.pytorch.graph.recorder import TracedCall, Value
+from ampere.pytorch.modules.registry import record_of, record_of_function
 from ampere.pytorch.pruning.moves import find_sources
-from ampere.pytorch.pruning.weight_rules import Labels, Uncoupled, serve
+
+Labels = dict[int, Ints]  # of a tensor: for each dimension that varies, the element of each index
 
 # They keep every number at its place: asking is only needed for what may move them.
-POINTWISE = {
+ARITHMETIC = {
     *("add", "add_", "__add__", "__iadd__", "sub", "__sub__", "mul", "mul_", "__mul__", "div"),
-    *("relu", "relu_", "gelu", "silu", "sigmoid", "tanh", "hardswish", "leaky_relu", "softmax"),
-    *("ReLU", "ReLU6", "GELU", "SiLU", "Sigmoid", "Tanh", "Hardswish", "LeakyReLU"),
-    *("dropout", "Dropout", "Dropout2d", "layer_norm", "batch_norm", "group_norm"),
-    *("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d", "MaxPool2d", "AvgPool2d"),
 }
+
+
+class Uncoupled(Exception):
+    """Nobody can say which channels come out of a call."""
 
 
 @dataclass
@@ -43,34 +45,38 @@ class Coupling:
     origins: list[tuple[Channels, Ints]] = field(default_factory=list)
     slices: dict[tuple[str, int], Ints] = field(default_factory=dict)
     stuck: set[Channels] = field(default_factory=set)  # they cannot be followed, so not be cut
-    _parents: list[int] = field(default_factory=list)
+    count: int = 0  # of elements
+    joined: list[tuple[Ints, Ints]] = field(default_factory=list)  # the same, one by one
 
     def start(self, dim: Scaled, count: int) -> Ints:
         """New elements of channels that a layer makes."""
-        first = len(self._parents)
-        self._parents.extend(range(first, first + count))
-        elements = np.arange(first, first + count)
+        elements = np.arange(self.count, self.count + count)
+        self.count += count
         self.origins.append((dim.root, elements))
         return elements
 
     def join(self, ours: Ints, theirs: Ints) -> None:
         """From now on these elements are the same, one by one."""
-        for a, b in zip(ours.tolist(), theirs.tolist(), strict=True):
-            a, b = self._find(a), self._find(b)
-            self._parents[max(a, b)] = min(a, b)
+        if len(ours) != len(theirs):
+            raise ValueError(f"{len(ours)} elements cannot be {len(theirs)} others")
+        self.joined.append((ours, theirs))
 
     def components(self) -> Ints:
         """The component of each element: the first element in it."""
-        return np.array([self._find(i) for i in range(len(self._parents))], dtype=np.intp)
+        from scipy.sparse import coo_array  # not needed to read a model, and slow to import
+        from scipy.sparse.csgraph import connected_components
 
-    def _find(self, element: int) -> int:
-        while self._parents[element] != element:
-            self._parents[element] = self._parents[self._parents[element]]
-            element = self._parents[element]
-        return element
+        ours, theirs = (
+            np.concatenate([np.empty(0, np.intp), *side])
+            for side in (zip(*self.joined, strict=True) if self.joined else ((), ()))
+        )
+        graph = coo_array((np.ones(len(ours), bool), (ours, theirs)), (self.count, self.count))
+        _, labels = connected_components(graph, directed=False)
+        _, first = np.unique(labels, return_index=True)
+        return np.asarray(first[labels], dtype=np.intp)
 
 
-def couple(reading: Reading) -> Coupling:
+def couple(reading: ModelReading) -> Coupling:
     """Follow every channel of a model that can vary through all of its calls."""
     return Follower(reading).run()
 
@@ -78,7 +84,7 @@ def couple(reading: Reading) -> Coupling:
 class Follower:
     """Goes through a trace with the labels of every value."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ModelReading) -> None:
         self.sizes, self.trace = reading.sizes, reading.trace
         named = {root for part in reading.parts for root in part.names}
         self.roots = {root for root in named if not root.pinned}
@@ -97,16 +103,16 @@ class Follower:
         """Go through all calls; what a call makes of channels that nobody can follow is stuck."""
         for call in self.trace.calls:
             try:
-                found = self._labels_of(call)
+                labels = self._labels_of(call)
             except Uncoupled:
-                found = {}
+                labels = {}
                 dims = [self._dims(value) for value in (*call.inputs, *self._made(call))]
                 self.coupling.stuck.update(
                     dim.root for each in dims for dim in each
                     if isinstance(dim, Scaled) and self.varies(dim)
                 )  # fmt: skip
             for path in call.outputs:
-                self.labels[Value(call.index, path)] = found.get(path, {})
+                self.labels[Value(call.index, path)] = labels.get(path, {})
         return self.coupling
 
     def _labels_of(self, call: TracedCall) -> dict[Path, Labels]:
@@ -117,8 +123,11 @@ class Follower:
             if not any(self.varies(dim) for dim in _flat(arguments.values())):
                 self._meet(call)
                 return {}
+        record = record_of(call.module)
+        if record is not None and record.pruning is not None and call.inputs:
+            return record.pruning.rule(self, call)
         if call.module is not None and any(True for _ in call.module.state_dict()):
-            return serve(self, call)
+            raise Uncoupled
         return self._function(call)
 
     def _made(self, call: TracedCall) -> list[Value]:
@@ -131,28 +140,48 @@ class Follower:
         """Whether a dimension follows channels that can be cut."""
         return free(dim) and dim.root in self.roots
 
+    def argument(self, call: TracedCall, name: str) -> Dim | Dims | None:
+        """What an argument of a module is as a size, if it is one."""
+        return self.sizes.arguments.get(call.index, {}).get(name)
+
+    def dims_of(self, call: TracedCall) -> Dims:
+        """The dimensions of the one tensor that a call makes."""
+        return self._dims(Value(call.index))
+
+    def labels_of(self, value: Value) -> Labels:
+        """The elements along every dimension of a value that varies."""
+        return self.labels[value]
+
+    def start(self, dim: Scaled, count: int) -> Ints:
+        """New elements of channels that a module makes."""
+        return self.coupling.start(dim, count)
+
+    def join(self, ours: Ints, theirs: Ints) -> None:
+        """These elements stay or go together, one by one."""
+        self.coupling.join(ours, theirs)
+
     def along(self, value: Value, position: int) -> Ints:
         """The elements along a dimension of a value."""
         dims = self._dims(value)
-        found = self.labels[value].get(position % len(dims))
-        if found is None:
+        elements = self.labels[value].get(position % len(dims))
+        if elements is None:
             raise Uncoupled
-        return found
+        return elements
 
     def _constant(self, call: TracedCall) -> Labels:
-        found: Labels = {}
+        labels: Labels = {}
         for i, dim in enumerate(self._dims(Value(call.index))):
             if isinstance(dim, Scaled) and self.varies(dim):
                 if not call.name:
                     raise Uncoupled
-                found[i] = self.coupling.start(dim, dim.size)
-                self._slice(self.trace.parameter(call.name), i, found[i])
-        return found
+                labels[i] = self.coupling.start(dim, dim.size)
+                self._slice(self.trace.parameter(call.name), i, labels[i])
+        return labels
 
     def _slice(self, name: str, dim: int, elements: Ints) -> None:
-        known = self.coupling.slices.setdefault((name, dim), elements)
-        if known is not elements:  # tied weights: both uses have the same channels
-            self.coupling.join(known, elements)
+        first_use = self.coupling.slices.setdefault((name, dim), elements)
+        if first_use is not elements:  # tied weights: both uses have the same channels
+            self.coupling.join(first_use, elements)
 
     def weight(self, call: TracedCall, part: str, dim: int, elements: Ints | None) -> None:
         """One dimension of a module's parameter or buffer follows these elements."""
@@ -172,7 +201,7 @@ class Follower:
 
     def made(self, call: TracedCall, argument: str, count: int) -> Ints | None:
         """Elements of the channels that a module makes, if they vary; the same in a second run."""
-        dim: Any = self.sizes.arguments.get(call.index, {}).get(argument)
+        dim: Any = self.argument(call, argument)
         if not self.varies(dim):
             return None
         if call.where not in self.ran:
@@ -190,16 +219,15 @@ class Follower:
         """The labels of the first input, one of its dimensions replaced."""
         value = call.inputs[0]
         rank = len(self._dims(value))
-        found = {i: each for i, each in self.labels[value].items() if i != position % rank}
-        return found if elements is None else {**found, position % rank: elements}
+        labels = {i: each for i, each in self.labels[value].items() if i != position % rank}
+        return labels if elements is None else {**labels, position % rank: elements}
 
     def is_read(self, call: TracedCall, path: Path) -> bool:
         """Whether anything reads this output of a call."""
         return Value(call.index, path) in self.read
 
     def _function(self, call: TracedCall) -> dict[Path, Labels]:
-        still = call.op.rpartition(".")[2] in POINTWISE
-        sources = None if still else self._sources(call)
+        sources = None if _keeps_places(call) else self._sources(call)
         return self._kept_order(call) if sources is None else self._followed(call, sources)
 
     def _meet(self, call: TracedCall) -> None:
@@ -209,35 +237,35 @@ class Follower:
             for i, elements in self.labels[value].items():
                 dim = self._dims(value)[i]
                 if isinstance(dim, Scaled):
-                    known = seen.setdefault((dim.root, dim.factor), elements)
-                    if known is not elements:
-                        self.coupling.join(known, elements)
+                    met = seen.setdefault((dim.root, dim.factor), elements)
+                    if met is not elements:
+                        self.coupling.join(met, elements)
 
     def _kept_order(self, call: TracedCall) -> dict[Path, Labels]:
         self._meet(call)
-        found: dict[Path, Labels] = {}
+        labels: dict[Path, Labels] = {}
         for path in call.outputs:
             dims = self._dims(Value(call.index, path))
-            found[path] = {
+            labels[path] = {
                 i: self._same_dim(call, dim, len(dims) - i)
                 for i, dim in enumerate(dims)
                 if self.varies(dim)
             }
-        return found
+        return labels
 
     def _same_dim(self, call: TracedCall, dim: Dim, from_right: int) -> Ints:
         """Elements of an input's dimension with the same channels, at the same place if it can."""
-        found: list[Ints] = []
+        elsewhere: list[Ints] = []
         for value in call.inputs:
             dims = self._dims(value)
             for i, elements in self.labels[value].items():
                 if _alike(dims[i], dim):
                     if len(dims) - i == from_right:
                         return elements
-                    found.append(elements)
-        if not found:
+                    elsewhere.append(elements)
+        if not elsewhere:
             raise Uncoupled
-        return found[0]
+        return elsewhere[0]
 
     def _sources(self, call: TracedCall) -> dict[Path, Ints] | None:
         """Where each number that comes out went in; None where numbers are computed."""
@@ -250,16 +278,16 @@ class Follower:
         return self.asked[key]
 
     def _followed(self, call: TracedCall, sources: Mapping[Path, Ints]) -> dict[Path, Labels]:
-        found: dict[Path, Labels] = {}
+        labels: dict[Path, Labels] = {}
         for path, source in sources.items():
             dims = self._dims(Value(call.index, path))
-            found[path] = {}
+            labels[path] = {}
             for i, dim in enumerate(dims):
                 if self.varies(dim) and isinstance(dim, Scaled):
                     entered = np.concatenate([self._spread(v, dim.root) for v in call.inputs])
                     elements = np.where(source >= 0, entered[source], -1)
-                    found[path][i] = self._one_each(np.moveaxis(elements, i, 0))
-        return found
+                    labels[path][i] = self._one_each(np.moveaxis(elements, i, 0))
+        return labels
 
     def _spread(self, value: Value, root: Channels) -> Ints:
         """The element of every number in a tensor; −1 where it has none of these channels."""
@@ -283,6 +311,13 @@ class Follower:
             others = np.unique(row[row >= 0])
             self.coupling.join(np.full(len(others), top), others)
         return np.asarray(highest)
+
+
+def _keeps_places(call: TracedCall) -> bool:
+    """Whether every number that comes out stands where its channel went in."""
+    name = call.op.rpartition(".")[2]
+    record = record_of_function(name) if call.module is None else record_of(call.module)
+    return name in ARITHMETIC or (record is not None and record.keeps_places)
 
 
 def _alike(a: Dim, b: Dim) -> bool:

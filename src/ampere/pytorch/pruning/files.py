@@ -16,7 +16,6 @@ from ampere.pytorch.runtime.loader import homes_of, parse_spec
 
 WEIGHTS, WIDTHS, CODE = "model.safetensors", "widths.json", "model.py"
 
-_NORM = nn.modules.batchnorm._NormBase
 _HEAD = '''"""{title}
 
     from model import build
@@ -179,8 +178,12 @@ def _ties(model: nn.Module) -> dict[str, str]:
 
 def _has_twins(model: nn.Module) -> bool:
     """Whether a normalisation stands at two places: safetensors takes its counter for too much."""
-    norms = [m for _, m in model.named_modules(remove_duplicate=False) if isinstance(m, _NORM)]
-    return len(norms) > len({id(norm) for norm in norms})
+    counting = [
+        module
+        for _, module in model.named_modules(remove_duplicate=False)
+        if getattr(module, "num_batches_tracked", None) is not None
+    ]
+    return len(counting) > len({id(module) for module in counting})
 
 
 def _owner(model: nn.Module, name: str) -> nn.Module:

@@ -52,15 +52,15 @@ def _follow_numbers(
         result = args[0]
     place = np.full(whole + 1, -1)
     place[numbers.numpy()] = np.arange(whole)
-    found = {}
+    sources = {}
     for path, tensor in tensors_in(result):
         values = tensor.numpy()
         if not tensor.is_floating_point() or not ((values >= 0) & (values <= whole)).all():
             return None
         if (values != np.round(values)).any():
             return None
-        found[path] = place[values.astype(np.intp)]  # 0 is padding: it came from nowhere
-    return found
+        sources[path] = place[values.astype(np.intp)]  # 0 is padding: it came from nowhere
+    return sources
 
 
 def _agree(rounds: Sequence[dict[Path, Ints] | None]) -> bool:

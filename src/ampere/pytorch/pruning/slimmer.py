@@ -28,12 +28,13 @@ from ampere.core.training import Training
 from ampere.errors import ModelError
 from ampere.pytorch.graph.channels import Channels
 from ampere.pytorch.graph.counter import with_features
-from ampere.pytorch.graph.reader import Reading, read_model
+from ampere.pytorch.graph.model_reading import ModelReading, read_model
 from ampere.pytorch.graph.recorder import TracedCall
+from ampere.pytorch.modules.registry import keeps_statistics, record_named, record_of
 from ampere.pytorch.pruning.coupling import Coupling, couple
 from ampere.pytorch.runtime.builder import build, build_module, fill_each, is_module, modules_in
+from ampere.pytorch.runtime.loader import uncompiled
 
-MAKES = {"out_channels", "out_features"}  # arguments that say how many channels a module makes
 IMPORTANCES = ("l1", "l2", "bn", "random")
 
 
@@ -100,9 +101,9 @@ class Slimmer:
             raise ModelError(
                 f"unknown importance {importance!r}: use one of {', '.join(IMPORTANCES)}"
             )
-        self.model, self.inputs, self.training = model, inputs, training
+        self.model, self.inputs, self.training = uncompiled(model), inputs, training
         self.importance, self.seed = importance, seed
-        self.reading: Reading = read_model(model, inputs, training)
+        self.reading: ModelReading = read_model(model, inputs, training)
         on_meta = all(tensor.is_meta for tensor in self.reading.trace.inputs.values())
         if self.reading.unused and not on_meta:
             raise ModelError(
@@ -132,12 +133,12 @@ class Slimmer:
         for each, counts in touched.items():
             alike[tuple(sorted(counts.items()))].append(each)
         scores = self._scores(component)
-        found = []
+        bundles = []
         for origins, members in alike.items():
             root = self.coupling.origins[origins[0][0]][0].find()[0]
             components = np.array(members)
-            found.append(Bundle(root, components, scores[components]))
-        return tuple(found)
+            bundles.append(Bundle(root, components, scores[components]))
+        return tuple(bundles)
 
     @cached_property
     def stuck(self) -> frozenset[str]:
@@ -163,16 +164,19 @@ class Slimmer:
 
     def ratios(self, widths: Mapping[str, int]) -> dict[str, float]:
         """Which share of its channels each module that makes some loses, by its name."""
-        found = {}
+        ratios = {}
         narrow = resize(self.layers, widths)
         for was, layer, part in zip(self.layers, narrow, self.reading.parts, strict=True):
             for call, traced in zip(structure_of(layer.kind).calls, part.calls, strict=True):
-                for name in MAKES & call.arguments.keys():
-                    old = fill_each(call.arguments, was.widths)[name]
-                    new = fill_each(call.arguments, layer.widths)[name]
-                    # Half a channel more stays: whoever rounds down ends at the right number.
-                    found[traced.where] = 1 - (new + 0.5) / old if new < old else 0.0
-        return found
+                record = record_named(call.op)
+                argument = record.sizing.makes if record and record.sizing else None
+                if argument is None:
+                    continue
+                old = fill_each(call.arguments, was.widths)[argument]
+                new = fill_each(call.arguments, layer.widths)[argument]
+                # Half a channel more stays: whoever rounds down ends at the right number.
+                ratios[traced.where] = 1 - (new + 0.5) / old if new < old else 0.0
+        return ratios
 
     @cached_property
     def _full(self) -> dict[str, int]:
@@ -185,16 +189,16 @@ class Slimmer:
     @cached_property
     def _roots(self) -> dict[str, set[Channels]]:
         """The channels that follow each independent width."""
-        found = {}
+        roots = {}
         for choice in choices(self.layers):
             i, width = choice.places[0]
-            found[f"{self.layers[i].name}.{width}"] = {
+            roots[f"{self.layers[i].name}.{width}"] = {
                 root.find()[0]
                 for number, name in choice.places
                 for root, size in self.reading.parts[number].names.items()
                 if size.width == name
             }
-        return found
+        return roots
 
     def _scores(self, component: Ints) -> Array:
         """The importance of each component, by its first element."""
@@ -223,7 +227,7 @@ class Slimmer:
         seen = np.zeros(len(scores), bool)
         for (name, _), elements in self.coupling.slices.items():
             owner, _, part = name.rpartition(".")
-            if part == "weight" and isinstance(named[owner], nn.modules.batchnorm._BatchNorm):
+            if part == "weight" and keeps_statistics(named[owner]):
                 own = component[elements]
                 squares = held[name].detach().to("cpu", torch.float64) ** 2
                 np.add.at(scales, own, squares.numpy())
@@ -248,13 +252,13 @@ class Slimmer:
     def _tensors(self, layers: Sequence[Layer]) -> dict[str, torch.Tensor]:
         """Every parameter and buffer that becomes smaller, its kept entries alone."""
         held = _tensors_of(self.model)
-        found: dict[str, torch.Tensor] = {}
+        narrower: dict[str, torch.Tensor] = {}
         for (name, dim), kept in self.kept_indices(layers).items():
-            tensor = found.get(name, held[name]).detach()
+            tensor = narrower.get(name, held[name]).detach()
             if len(kept) < tensor.shape[dim]:
                 index = torch.from_numpy(kept).to(tensor.device)
-                found[name] = tensor.index_select(dim, index).clone()
-        return found
+                narrower[name] = tensor.index_select(dim, index).clone()
+        return narrower
 
     def _in_place(
         self, layers: tuple[Layer, ...], tensors: Mapping[str, torch.Tensor]
@@ -312,11 +316,11 @@ class Slimmer:
 
 def expression(call: Call, widths: Mapping[str, int]) -> str:
     """The line of Python that makes a module at these widths; what is the default is left out."""
-    known = inspect.signature(getattr(nn, call.op)).parameters
+    parameters = inspect.signature(getattr(nn, call.op)).parameters
     parts = []
     for name, value in fill_each(call.arguments, widths).items():
-        default = known[name].default if name in known else inspect.Parameter.empty
-        needed = name in known and default is inspect.Parameter.empty
+        default = parameters[name].default if name in parameters else inspect.Parameter.empty
+        needed = name in parameters and default is inspect.Parameter.empty
         same = isinstance(value, tuple) and not isinstance(default, tuple)
         if needed:
             parts.append(repr(value))
@@ -368,8 +372,9 @@ def _set_tensor(module: nn.Module, name: str, tensor: torch.Tensor) -> None:
         module.register_parameter(name, tensor)
     else:
         module._buffers[name] = tensor
-    if isinstance(module, nn.RNNBase):  # it keeps a list of its weights beside them
-        module._flat_weights = [getattr(module, each) for each in module._flat_weights_names]
+    record = record_of(module)
+    if record is not None and record.pruning is not None and record.pruning.after_cut is not None:
+        record.pruning.after_cut(module)
 
 
 def _pieces(built: nn.Module) -> Any:

@@ -1,7 +1,7 @@
 """Tuning: real training on real data, and how well a model does on them.
 
-Nothing here is metered: `training` has the step that ampere's figures are of, `studying` meters a
-`Tuner` from outside.
+Nothing here is metered: `runtime.trainer` has the step that ampere's figures are of, and whoever
+meters a `Tuner` does so from outside.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ampere.datasets.arrays import assemble
 from ampere.datasets.registry import is_known, open_data
 from ampere.datasets.samples import Batch, Dataset, Samples
 from ampere.errors import AmpereError, DataError, ModelError
+from ampere.pytorch.modules.registry import keeps_statistics
 from ampere.pytorch.runtime.loader import check_arguments, load_function, names_loss, raised
 from ampere.pytorch.runtime.losses import returned_tensors
 from ampere.pytorch.runtime.trainer import apply_settings, make_optimizer
 
 # Times the learning rate of a metered step, which is kept low since its data are noise.
 FASTER = 10
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 Watch: TypeAlias = Callable[[int, float], None]  # the step, from 1 on, and its loss
 
@@ -113,7 +113,7 @@ class Tuner:
         model: Returns scores (n, classes), or (n,) or (n, 1) of two classes. It is trained in
             place, where it lies; what is frozen stays as it is.
         samples: What its batches are from.
-        optimizer: One of `training.OPTIMIZERS`.
+        optimizer: One of `runtime.trainer.OPTIMIZERS`.
         learning_rate: By default 0.01 for sgd and momentum, and 0.001 for the others.
         seed: Of dropout.
 
@@ -233,8 +233,10 @@ def refresh_statistics(
     After channels were cut, those of the whole model no longer hold. A model without batch
     normalisation is left alone.
     """
-    norms = [
-        each for each in model.modules() if isinstance(each, NORMS) and each.track_running_stats
+    norms: list[Any] = [
+        module
+        for module in model.modules()
+        if keeps_statistics(module) and module.track_running_stats
     ]
     if not norms:
         return
@@ -256,10 +258,12 @@ def refresh_statistics(
 def _returned(text: str, shape: tuple[int, ...]) -> Any:
     """What the user's function makes."""
     with load_function(text, "dataset") as (function, homes):
-        given = (shape,) if _takes_shape(function) else ()
-        check_arguments(function, f"{text} is called with the shape of an input at most", *given)
+        arguments = (shape,) if _takes_shape(function) else ()
+        check_arguments(
+            function, f"{text} is called with the shape of an input at most", *arguments
+        )
         try:
-            return function(*given)
+            return function(*arguments)
         except AmpereError:
             raise
         except (Exception, SystemExit) as error:
@@ -293,10 +297,10 @@ def _answer(model: nn.Module, batch: Batch, top: int) -> tuple[Tensor, Tensor]:
         ModelError: The scores do not fit the labels.
     """
     inputs, labels = (torch.from_numpy(part).to(_device(model)) for part in batch)
-    found = [part for part in returned_tensors(model(inputs)) if part.is_floating_point()]
-    if len(found) != 1:
-        raise ModelError(f"the model returns {len(found)} tensors of floats: return scores alone")
-    (scores,), count = found, len(labels)
+    floats = [part for part in returned_tensors(model(inputs)) if part.is_floating_point()]
+    if len(floats) != 1:
+        raise ModelError(f"the model returns {len(floats)} tensors of floats: return scores alone")
+    (scores,), count = floats, len(labels)
     if scores.numel() == count:
         scores = scores.reshape(count)
     elif scores.dim() != 2 or len(scores) != count:

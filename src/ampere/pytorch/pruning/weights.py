@@ -59,16 +59,18 @@ def _read(path: Path) -> Any:
         raise DataError(f"{path} holds no plain weights: {_PLAIN}") from None
 
 
-def _unwrapped(found: Any, held: Mapping[str, Any]) -> dict[str, torch.Tensor] | None:
+def _unwrapped(content: Any, held: Mapping[str, Any]) -> dict[str, torch.Tensor] | None:
     """The tensors by the names that the model has, if there are any."""
-    while isinstance(found, Mapping):
-        inner = next((found[key] for key in WRAPPERS if isinstance(found.get(key), Mapping)), None)
+    while isinstance(content, Mapping):
+        inner = next(
+            (content[key] for key in WRAPPERS if isinstance(content.get(key), Mapping)), None
+        )
         if inner is None:
             break
-        found = inner
-    if not isinstance(found, Mapping) or not all(map(torch.is_tensor, found.values())):
+        content = inner
+    if not isinstance(content, Mapping) or not all(map(torch.is_tensor, content.values())):
         return None
-    state = {str(name): tensor for name, tensor in found.items()}
+    state = {str(name): tensor for name, tensor in content.items()}
     # Whoever wraps a model puts a word before all names: `module.`, `_orig_mod.`, `model.`
     while state and not state.keys() & held.keys():
         words = {name.partition(".")[0] for name in state}

@@ -97,7 +97,7 @@ class _Factory:
         if isinstance(self.make, nn.Module):
             if self.arguments:
                 raise ModelError(f"{self.label} is a model already: leave its arguments out")
-            return self.make
+            return uncompiled(self.make)
         check_arguments(self.make, self.label, **self.arguments)
         try:
             model = self.make(**self.arguments)
@@ -109,7 +109,7 @@ class _Factory:
             raise ModelError(
                 f"{self.label} returned {in_words(model)}; it must return an nn.Module"
             )
-        return model
+        return uncompiled(model)
 
 
 @contextmanager
@@ -123,6 +123,12 @@ def _factory_of(named: ModelName) -> Iterator[_Factory]:
     with _imported(named.source) as (module, homes):
         make = _named(module, named.name, named.source, "model")
         yield _Factory(label, make, named.arguments, _own_input(make), homes)
+
+
+def uncompiled(model: nn.Module) -> nn.Module:
+    """The model in what `torch.compile` made of it: a device's settings say what is compiled."""
+    inner = getattr(model, "_orig_mod", None)
+    return uncompiled(inner) if isinstance(inner, nn.Module) else model
 
 
 def load_loss(spec: str) -> Callable[[Any], Any]:

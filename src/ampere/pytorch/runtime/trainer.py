@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.core.layers import Role, structure_of
 from ampere.core.training import PLAIN, Training, training_of
 from ampere.core.workloads import ModelSpec, Settings, Workload
@@ -189,10 +190,30 @@ def make_trainer(workload: Workload, settings: Settings) -> Trainer:
     return Trainer(network, (args, {}), training, settings, ends=ends, copies=in_place)
 
 
+def synthetic_input(
+    spec: InputSpec, batch: int, device: str = "cpu", dtype: torch.dtype = torch.float32
+) -> torch.Tensor:
+    """A batch of random data of this shape; token ids stay below the vocabulary's size."""
+    shape = (batch, *spec.shape)
+    if spec.dtype == "int64":
+        return torch.randint(spec.below or 2, shape, device=device)
+    if spec.dtype == "bool":
+        return torch.rand(shape, device=device) < 0.5
+    return torch.randn(shape, device=device, dtype=dtype)
+
+
+def synthetic_inputs(
+    inputs: Inputs, batch: int, device: str = "cpu", dtype: torch.dtype = torch.float32
+) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
+    """A batch of random data for each input: those by position, and those by keyword."""
+    return (
+        tuple(synthetic_input(spec, batch, device, dtype) for spec in inputs.positional),
+        {name: synthetic_input(spec, batch, device, dtype) for name, spec in inputs.named},
+    )
+
+
 def _model_trainer(spec: ModelSpec, settings: Settings) -> Trainer:
     # Only where the user's code is: other devices are sent layers.
-    from ampere.core.inputs import parse_inputs
-    from ampere.pytorch.graph.trace import synthetic_inputs
     from ampere.pytorch.runtime.loader import load_model
 
     fed = None if spec.input is None else parse_inputs(spec.input)

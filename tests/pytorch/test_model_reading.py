@@ -22,8 +22,8 @@ from ampere.core.structure import Structure
 from ampere.core.terms import ValueRef
 from ampere.core.training import Training
 from ampere.errors import ModelError
-from ampere.pytorch.graph.reader import read_layers
-from ampere.pytorch.graph.trace import synthetic_inputs
+from ampere.pytorch.graph.model_reading import read_layers
+from ampere.pytorch.runtime.trainer import synthetic_inputs
 from ampere.zoo.families import family_names, find_family
 
 FAMILIES = pytest.mark.parametrize("name", family_names())
@@ -456,7 +456,7 @@ def test_assignments_are_calls() -> None:
 
 
 def test_a_model_with_nothing_to_train_is_refused() -> None:
-    from ampere.pytorch.reader import read
+    from ampere.pytorch.models import read
 
     frozen = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).requires_grad_(False)
     with pytest.raises(ModelError, match="nothing to train"):

@@ -1,0 +1,163 @@
+"""From a model to its layers: trace it, group its calls, write each group down as a layer.
+
+A layer that cannot be rebuilt at other widths is a kind without widths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from ampere.core.inputs import Inputs
+from ampere.core.layers import Layer, Role
+from ampere.core.sizes import Size
+from ampere.core.training import PLAIN, Training
+from ampere.errors import ModelError
+from ampere.pytorch.graph.channels import Channels
+from ampere.pytorch.graph.counter import runs_resized, with_features
+from ampere.pytorch.graph.groups import group_calls, layer_names
+from ampere.pytorch.graph.recorder import TracedCall, Value
+from ampere.pytorch.graph.segments import Segment, constants, tainted_calls
+from ampere.pytorch.graph.sizes import Sizes, follow
+from ampere.pytorch.graph.trace import Trace, trace
+from ampere.pytorch.graph.writer import Borders, Writer
+from ampere.pytorch.modules.registry import missing_record, record_of
+from ampere.pytorch.runtime.loader import uncompiled
+from ampere.pytorch.runtime.trainer import dtype_of
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a layer was read from: its calls, and how it names the channels that vary in it."""
+
+    calls: tuple[TracedCall, ...]
+    names: Mapping[Channels, Size]
+
+
+@dataclass(frozen=True)
+class ModelReading:
+    """The layers of a model, its parameters that belong to none, and what it was read from."""
+
+    layers: tuple[Layer, ...]
+    unused: Mapping[str, int]  # by name and size
+    unknown: tuple[str, ...]  # a sentence for each module that holds parameters without a record
+    parts: tuple[Part, ...]  # one a layer
+    trace: Trace
+    sizes: Sizes
+
+
+def read_layers(
+    model: nn.Module, inputs: Inputs, training: Training = Training()
+) -> tuple[Layer, ...]:
+    """The layers of a model: FIRST, HIDDEN..., LAST, with kinds, widths and features."""
+    return read_model(model, inputs, training).layers
+
+
+def read_model(model: nn.Module, inputs: Inputs, training: Training) -> ModelReading:
+    """The layers of a model, and what belongs to none of them."""
+    model = uncompiled(model)
+    training = replace(training, dtype=training.dtype or dtype_of(model))
+    traced = trace(model, inputs, training.batch_size, getattr(torch, training.dtype or PLAIN))
+    tainted = tainted_calls(traced)
+    groups = group_calls(traced, tainted)
+    if not groups:
+        raise ModelError(f"{type(model).__name__} has no layer with parameters to estimate")
+    calls = sorted((call for group in groups for call in group), key=lambda call: call.index)
+    needed = replace(traced, calls=tuple({call.index: call for call in calls}.values()))
+    sizes = follow(needed)
+    writer = Writer(needed, sizes, inputs, training)
+    borders = _borders(groups, traced)
+    writer.settle(groups, borders)
+    names = layer_names(groups, tainted)
+    layers = []
+    for i, (name, group) in enumerate(zip(names, groups, strict=True)):
+        layer = _layer(writer, name, group, borders[i], _role(i, borders, tainted))
+        reads = _reads(borders[i], borders[:i])
+        layers.append(replace(layer, params=writer.hold(group), reads=reads))
+    named = {traced.parameter(name): p for name, p in model.named_parameters()}
+    unused = {name: p.numel() for name, p in named.items() if name not in writer.held}
+    parts = tuple(
+        Part(tuple(group), writer.names(group, border) if layer.widths else {})
+        for layer, group, border in zip(layers, groups, borders, strict=True)
+    )
+    return ModelReading(
+        layers=_without_plain_reads(layers),
+        unused=unused,
+        unknown=_unknown(needed),
+        parts=parts,
+        trace=needed,
+        sizes=sizes,
+    )
+
+
+def _unknown(traced: Trace) -> tuple[str, ...]:
+    modules = [call.module for call in traced.calls if call.module is not None]
+    sentences = [
+        missing_record(module)
+        for module in modules
+        if record_of(module) is None and any(True for _ in module.parameters())
+    ]
+    return tuple(dict.fromkeys(sentences))
+
+
+def _layer(writer: Writer, name: str, group: Segment, borders: Borders, role: Role) -> Layer:
+    try:
+        layer = writer.layer(name, group, borders, role)
+        if layer.widths and not runs_resized(layer):
+            layer = writer.layer(name, group, borders, role, resizable=False)
+        return with_features(layer)
+    except ModelError:
+        raise
+    except Exception as error:  # torch raises what it likes
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"{name} cannot be rebuilt as it stands: {reason}") from error
+
+
+def _role(i: int, borders: Sequence[Borders], tainted: Set[int]) -> Role:
+    if i == len(borders) - 1:
+        return Role.LAST
+    reads = [value for value in borders[i].entering if value.call in tainted]
+    return Role.FIRST if all(value.call == 0 for value in reads) else Role.HIDDEN
+
+
+def _borders(groups: Sequence[Segment], traced: Trace) -> list[Borders]:
+    """What enters and leaves each group; the last one hands out what the model returns."""
+    home = {call.index: i for i, group in enumerate(groups) for call in group
+            if call.parameter is None}  # fmt: skip
+    entering: list[dict[Value, None]] = [{} for _ in groups]
+    leaving: list[dict[Value, None]] = [{} for _ in groups]
+    constant = constants(traced)
+    reads = [(i, value) for i, group in enumerate(groups) for c in group for value in c.inputs]
+    reads += [(len(groups) - 1, value) for value in traced.outputs]
+    for i, value in reads:
+        if value.call in constant or home.get(value.call) == i:
+            continue
+        entering[i].setdefault(value)
+        if value.call:
+            leaving[home[value.call]].setdefault(value)
+    borders = []
+    for i, (enter, leave) in enumerate(zip(entering, leaving, strict=True)):
+        out: Any = tuple(leave)
+        result = out[0] if len(out) == 1 else out
+        if i == len(groups) - 1:
+            out, result = traced.outputs, traced.result
+        borders.append(Borders(tuple(enter), out, result))
+    return borders
+
+
+def _reads(borders: Borders, before: Sequence[Borders]) -> tuple[tuple[int, int], ...]:
+    """Where each input of a layer comes from: the layer and the number of its output."""
+    where = {value: (k, n) for k, b in enumerate(before) for n, value in enumerate(b.leaving)}
+    return tuple(
+        (-1, value.path[0]) if value.call == 0 else where[value] for value in borders.entering
+    )
+
+
+def _without_plain_reads(layers: list[Layer]) -> tuple[Layer, ...]:
+    """In a chain every layer reads the one before: nothing needs to be said."""
+    chain = all(layer.reads == ((i - 1, 0),) for i, layer in enumerate(layers))
+    return tuple(replace(layer, reads=()) if chain else layer for layer in layers)
