@@ -39,10 +39,11 @@ from ampere.acquisition.strategy import Strategy
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec
 from ampere.devices.base import Device
-from ampere.estimators.additive import fit_additive, fit_roofline
+from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit
 from ampere.estimators.flops import fit_flops, fit_flops_affine
 from ampere.estimators.paper import fit_paper
+from ampere.estimators.roofline import fit_roofline
 from ampere.profiles.estimate import estimate
 from ampere.pytorch.models import plan_variants, read
 from ampere.records.journal import Journal, read_journal

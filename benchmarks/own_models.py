@@ -39,9 +39,9 @@ from ampere.acquisition.loop import open_journal, reference_of
 from ampere.acquisition.measure import measure
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Device
-from ampere.estimators.additive import fit_roofline
 from ampere.estimators.base import usable
 from ampere.estimators.flops import fit_flops, fit_flops_affine
+from ampere.estimators.roofline import fit_roofline
 from ampere.evaluation.evaluate import compare
 from ampere.evaluation.evaluation import Evaluation
 

@@ -25,7 +25,8 @@ from ampere.acquisition.measure import measure
 from ampere.core.fingerprint import refuse_to_mix
 from ampere.core.layers import Layer
 from ampere.core.workloads import ModelSpec, Workload
-from ampere.estimators.additive import AdditiveFit, fit_additive, inflation
+from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.base import inflation
 from ampere.estimators.encoding import depth_context, distinct
 from ampere.pytorch.models import read
 from ampere.records.journal import read_journal

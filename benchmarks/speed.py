@@ -1,23 +1,33 @@
-"""Start-up, reading, fitting and estimating times, as medians and as ratios to a bare interpreter.
+"""Start-up, estimating twice, reading, fitting: times as medians, and ratios.
 
-python benchmarks/speed.py          # a minute; the table goes to docs/paper/speed.md
+python benchmarks/speed.py     # minutes, on a quiet machine; the table goes to docs/paper/speed.md
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from unittest import mock
 
-from machine import machine_line, write_section
+from machine import RESULTS, machine_line, write_section
 
 from ampere.core.layers import Layer
+from ampere.estimators import sum_process
+from ampere.estimators.additive import fit_additive
 from ampere.estimators.paper import fit_paper
 from ampere.profiles.estimate import estimate
+from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
 from ampere.zoo.families import family_names
+
+PROFILE = "additive_lenet5_first.ampere.gz"  # of 40 networks
 
 
 def median_s(action: Callable[[], object], repeats: int = 7) -> float:
@@ -29,24 +39,92 @@ def median_s(action: Callable[[], object], repeats: int = 7) -> float:
     return statistics.median(times)
 
 
-def start_up() -> list[str]:
-    commands = {
-        "python -c pass": [sys.executable, "-c", "pass"],
-        "import ampere": [sys.executable, "-c", "import ampere"],
-        "ampere --help": [sys.executable, "-m", "ampere", "--help"],
-        "import torch": [sys.executable, "-c", "import torch"],
-    }
+def interleaved_s(commands: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Median seconds of each command; in turn, so that drift hits all alike."""
     times: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(9):  # interleaved, so that drift hits all alike
+    for _ in range(repeats):
         for name, command in commands.items():
             start = time.perf_counter()
-            subprocess.run(command, check=True, capture_output=True)
+            command()
             times[name].append(time.perf_counter() - start)
-    bare = statistics.median(times["python -c pass"])
+    return {name: statistics.median(seconds) for name, seconds in times.items()}
+
+
+def process(*arguments: str) -> Callable[[], object]:
+    command = [sys.executable, *arguments]
+    return lambda: subprocess.run(command, check=True, capture_output=True)
+
+
+def start_up() -> list[str]:
+    medians = interleaved_s(
+        {
+            "python -c pass": process("-c", "pass"),
+            "import ampere": process("-c", "import ampere"),
+            "ampere --help": process("-m", "ampere", "--help"),
+            "import torch": process("-c", "import torch"),
+        },
+        repeats=9,
+    )
+    bare = medians["python -c pass"]
     return [
-        f"| start-up: `{name}` | {1e3 * statistics.median(t):.0f} ms"
-        f" | {statistics.median(t) / bare:.1f} × a bare interpreter |"
-        for name, t in times.items()
+        f"| start-up: `{name}` | {1e3 * seconds:.0f} ms"
+        f" | {seconds / bare:.1f} × a bare interpreter |"
+        for name, seconds in medians.items()
+    ]
+
+
+def estimate_twice(repeats: int = 7) -> list[str]:
+    """The same question twice, as a user asks it: the second time its fit is kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, layers = Path(folder) / "lenet5.ampere", Path(folder) / "layers.json"
+        journal = gzip.decompress((RESULTS / PROFILE).read_bytes())
+        path.write_bytes(journal)
+        networks = journal.count(b"\n") - 1
+        row = json.loads(journal.splitlines()[1])
+        layers.write_text(json.dumps({"layers": row["layers"]}))
+        ask = ("-m", "ampere", "estimate", "--profile", str(path), "--json")
+
+        def first(*arguments: str) -> Callable[[], object]:
+            def run() -> None:
+                path.with_name(f"{path.name}.fit").unlink(missing_ok=True)
+                process(*ask, *arguments)()
+
+            return run
+
+        questions: Sequence[tuple[str, tuple[str, ...]]] = (
+            ("zoo:lenet5", ("zoo:lenet5",)),
+            ("--layers FILE", ("--layers", str(layers))),
+        )
+        lines = []
+        for name, arguments in questions:
+            medians = interleaved_s(
+                {"first": first(*arguments), "second": process(*ask, *arguments)}, repeats
+            )
+            once, twice = medians["first"], medians["second"]
+            lines.append(
+                f"| `ampere estimate {name}`, {networks} networks: first call, second call"
+                f" | {once:.2f} s, {twice:.2f} s | {once / twice:.1f} × as fast |"
+            )
+        return lines
+
+
+def threads(repeats: int = 5) -> list[str]:
+    """What one thread for linear algebra brings to a fit."""
+    _, rows = read_journal(RESULTS / PROFILE)
+
+    def all_threads() -> None:
+        with (
+            mock.patch.object(sum_process, "fit", vars(sum_process.fit)["__wrapped__"]),
+            mock.patch.object(sum_process, "condition", vars(sum_process.condition)["__wrapped__"]),
+        ):
+            fit_additive(rows)
+
+    fit_additive(rows)  # loads scipy
+    medians = interleaved_s({"one": lambda: fit_additive(rows), "all": all_threads}, repeats)
+    return [
+        f"| additive fit of {len(rows)} networks: one thread, all threads"
+        f" | {medians['one']:.2f} s, {medians['all']:.2f} s"
+        f" | {medians['all'] / medians['one']:.1f} × as fast in one |"
     ]
 
 
@@ -68,7 +146,7 @@ def synthetic_rows(layers: tuple[Layer, ...]) -> list[Measurement]:
 
 
 def main() -> None:
-    lines = ["| what | time | |", "|---|---|---|", *start_up()]
+    lines = ["| what | time | |", "|---|---|---|", *start_up(), *estimate_twice(), *threads()]
     from ampere.pytorch.models import read
 
     for name in family_names():

@@ -43,7 +43,8 @@ from ampere.meters.base import Meter, Provenance
 from ampere.meters.calibration import Calibration, Load, fit_watts, run_loads, store
 from ampere.meters.drivers.log import PULSE
 from ampere.meters.trace_files import read_trace
-from ampere.profiles.profile import NOISY, Profile
+from ampere.profiles.doubts import NOISY
+from ampere.profiles.profile import Profile
 from ampere.records.alignment import align as align_rows
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement, utc_now

@@ -23,8 +23,8 @@ from ampere.core.training import Training
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, FingerprintError, JournalError, ModelError
 from ampere.estimators.base import Cost
+from ampere.estimators.methods import METHODS
 from ampere.meters.base import Provenance
-from ampere.profiles.profile import METHODS
 from ampere.pytorch.graph.counter import with_features
 from ampere.pytorch.models import layers_of
 from ampere.records.failure import Failure

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from ampere.core.fingerprint import (
     Fingerprint,
     changed_conditions,
+    describe_device,
     local_fingerprint,
     refuse_to_mix,
 )
@@ -225,3 +226,12 @@ def test_a_jetson_has_the_power_mode_of_nvpmodel(tmp_path):
     status.write_text("pmode:0002 fmode:quiet\n")
     found = local_fingerprint({}, proc=tmp_path, sysfs=tmp_path, var=tmp_path)
     assert found.identity["power_mode"] == "pmode:0002 fmode:quiet"
+
+
+def test_a_device_in_a_few_words() -> None:
+    identity = {"processor": "AMD EPYC", "cores": "2", "threads": "1", "framework": "torch 2.13.0"}
+    here = Fingerprint(identity, {"host": "vm"})
+    assert describe_device(here) == "vm, AMD EPYC, 2 cores, 1 thread, torch 2.13.0"
+    assert describe_device(Fingerprint({**identity, "threads": "4"})).count("4 threads") == 1
+    assert describe_device(Fingerprint({**identity, "device": "a phone"})) == "a phone"
+    assert describe_device(Fingerprint({})) == "? cores, ? threads"

@@ -13,94 +13,27 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import multivariate_normal
 
 from ampere.core.arrays import Array
-from ampere.estimators import linear_mean, sum_process
-from ampere.estimators.linear_mean import Layers, expand
-from ampere.estimators.sum_process import Hyper, Rows, SumProcess, covariance, fit
-
-HYPER = Hyper(0.3, 0.2, 0.05, 0.02, 0.08, (2.0, 1.3, 3.0))
-OPERATIONS, KINDS, FEATURES = 2, 3, 3
-
-seeds = st.integers(0, 10_000)
-
-
-def some_layers(n: int, seed: int, known: bool = True) -> Layers:
-    """Layers at whole places, so that some share coordinates; the last coordinate never varies."""
-    rng = np.random.default_rng(seed)
-    kind = rng.integers(0, KINDS, n)
-    kind[: min(n, KINDS)] = range(min(n, KINDS))  # every operation is there
-    x = np.column_stack([rng.integers(0, 4, (n, 2)), np.ones(n)]).astype(float)
-    op = np.minimum(kind, OPERATIONS - 1)
-    if not known:
-        op[-1] = kind[-1] = -1
-    return Layers(rng.uniform(0.2, 3.0, (n, FEATURES)), x, op, kind, rng.permutation(n) + 99 * seed)
-
-
-def some_rows(layers: Layers, n: int, seed: int, noise: float = 0.05) -> Rows:
-    """Networks of a few layers, and what they cost if a layer costs its features."""
-    rng = np.random.default_rng(seed + 1)
-    counts = rng.integers(0, 3, (n, len(layers))).astype(float)
-    counts[np.arange(n), np.arange(n) % len(layers)] += 1.0
-    y = counts @ layers.features @ [1.0, 2.0, 0.5] * np.exp(noise * rng.normal(size=n))
-    known, context = rng.uniform(0.0, 0.03, n), rng.choice([0.0, 0.5, 1.5], n)
-    return Rows(counts, y, known, context, rng.choice([0.0, 30.0, 600.0, math.nan], n))
-
-
-def timeless(rows: Rows, **changes: Array) -> Rows:
-    """The same rows, measured nobody knows when."""
-    return replace(rows, when=np.full(len(rows), math.nan), **changes)
-
-
-def drift(when: Array) -> Array:
-    """What measurements of one minute share, from its definition."""
-    shared = [[0.03**2 * math.exp(-abs(a - b) / 60) for b in when] for a in when]
-    return np.where(np.isnan(shared), 0.0, shared)
+from ampere.estimators import sum_process
+from ampere.estimators.covariance import covariance
+from ampere.estimators.linear_mean import Layers
+from ampere.estimators.sum_process import SumProcess, condition, fit
+from ampere.estimators.totals import Rows
+from random_rows import (
+    HYPER,
+    drift,
+    prior,
+    seeds,
+    some_layers,
+    some_rows,
+    timeless,
+)
 
 
 def given_beta(process: SumProcess, layers: Layers, rows: Rows) -> SumProcess:
     """All these rows at once, with the coefficients and hyper-parameters of a process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sum_process, "fit_coefficients", lambda *_: process.beta)
-        return fit(layers, rows, process.hyper)
-
-
-def relative_covariance(a: Layers, i: int, b: Layers, j: int, hyper: Hyper) -> float:
-    """K of two layers, from its definition."""
-    r = math.sqrt(5) * np.abs(a.x[i] - b.x[j]) / np.array(hyper.lengths)
-    shape = float(np.prod((1 + r + r**2 / 3) * np.exp(-r)))
-    same = a.id[i] == b.id[j]
-    total = hyper.rough**2 if same else 0.0
-    if same or a.op[i] == b.op[j] >= 0:
-        total += hyper.operation**2 * shape
-    if same or a.kind[i] == b.kind[j] >= 0:
-        total += hyper.kind**2 * shape
-    return total
-
-
-def prior(layers: Layers, counts: Array, context: Array, process: SumProcess) -> tuple[Array, ...]:
-    """Mean and covariance of totals before anything is measured, sum by sum."""
-    hyper, beta = process.hyper, process.beta
-    m = [float(layers.features[i] @ beta[layers.op[i]]) for i in range(len(layers))]
-    k = np.array(
-        [
-            [relative_covariance(layers, i, layers, j, hyper) for j in range(len(layers))]
-            for i in range(len(layers))
-        ]
-    )
-    t = len(counts)
-    total = np.zeros((t, t))
-    size = counts @ m
-    for a in range(t):
-        for b in range(t):
-            total[a, b] += (counts[a] * m) @ k @ (counts[b] * m)
-            for op in {*layers.op.tolist()}:
-                ours = layers.op == op
-                one, two = (counts[row, ours] @ layers.features[ours] * beta[op] for row in (a, b))
-                total[a, b] += sum_process.COEFFICIENT**2 * one @ two
-            total[a, b] += hyper.context**2 * min(context[a], context[b]) * size[a] * size[b]
-    return size, total
+    return condition(layers, rows, process.solution)
 
 
 def conditioned(process: SumProcess, layers: Layers, counts: Array, context: Array) -> list[Array]:
@@ -134,38 +67,6 @@ def test_prediction_is_what_the_textbook_says(seed: int) -> None:
     np.testing.assert_allclose(cov, expected_cov, rtol=1e-6, atol=1e-9 * cov.max())
 
 
-@given(seeds)
-def test_likelihood_is_the_density_of_the_rows_and_its_gradient_is_right(seed: int) -> None:
-    layers = some_layers(6, seed)
-    rows = some_rows(layers, 8, seed)
-    process = fit(layers, rows, HYPER)
-    likelihood = sum_process._Likelihood(layers, rows, process.beta, process.scale)
-    assert set(likelihood.varying) <= {0, 1}  # the third never varies, the others may not either
-    scales = HYPER.operation, HYPER.kind, HYPER.rough, HYPER.noise, HYPER.context
-    theta = np.log([*scales, *np.array(HYPER.lengths)[likelihood.varying]])
-    value, gradient = likelihood(theta)
-
-    size, total = prior(layers, rows.counts, rows.context, process)
-    scale = process.scale
-    total = total / np.outer(scale, scale) + np.diag(HYPER.noise**2 + rows.known_std**2)
-    total += drift(rows.when)
-    density = multivariate_normal.logpdf((rows.y - size) / scale, cov=total)
-    assert value == pytest.approx(density + len(rows) / 2 * math.log(2 * math.pi), rel=1e-8)
-
-    steps = 1e-5 * np.eye(len(theta))
-    numeric = [(likelihood(theta + s)[0] - likelihood(theta - s)[0]) / 2e-5 for s in steps]
-    np.testing.assert_allclose(gradient, numeric, rtol=1e-5, atol=1e-6)
-
-
-def test_likelihood_of_layers_that_differ_in_no_coordinate() -> None:
-    layers = replace(some_layers(3, 0), x=np.ones((3, 2)))
-    rows = some_rows(layers, 4, 0)
-    process = fit(layers, rows)
-    likelihood = sum_process._Likelihood(layers, rows, process.beta, process.scale)
-    _, gradient = likelihood(np.log([0.3, 0.2, 0.05, 0.02, 0.08]))
-    assert gradient.shape == (5,)
-
-
 @given(seeds, st.integers(0, 3))
 def test_one_row_more_is_the_same_as_all_at_once(seed: int, new: int) -> None:
     layers = some_layers(6 + new, seed)
@@ -176,9 +77,11 @@ def test_one_row_more_is_the_same_as_all_at_once(seed: int, new: int) -> None:
     few = rows[:8]
     before = fit(layers[:6], replace(few, counts=few.counts[:, :6]), HYPER)
     grown, whole = before.add(layers, rows[8:]), given_beta(before, layers, rows)
-    for name in ("whitener", "alpha"):
-        scale = np.abs(getattr(whole, name)).max()
-        np.testing.assert_allclose(getattr(grown, name), getattr(whole, name), atol=1e-8 * scale)
+    for one, other in (
+        (grown.factor.whitener, whole.factor.whitener),
+        (grown.alpha, whole.alpha),
+    ):
+        np.testing.assert_allclose(one, other, atol=1e-8 * np.abs(other).max())
     for name, values in vars(whole.rows).items():
         np.testing.assert_array_equal(getattr(grown.rows, name), values)
     asked = some_rows(layers, 4, seed + 7)
@@ -315,97 +218,6 @@ def test_a_network_of_a_deeper_context_is_less_sure() -> None:
     assert var[2] > 2 * var[1]
 
 
-@given(seeds, st.integers(1, 12), st.floats(1e-9, 1e9))
-def test_coefficients_are_never_negative(seed: int, n: int, unit: float) -> None:
-    layers = some_layers(6, seed)
-    rows = some_rows(layers, n, seed, noise=1.0)
-    beta = linear_mean.fit_coefficients(layers, rows.counts, unit * rows.y)
-    assert beta.shape == (OPERATIONS + 1, FEATURES)
-    assert (beta > 0).all()  # deviations are relative to it
-    before = linear_mean.fit_coefficients(layers, rows.counts, rows.y)
-    np.testing.assert_allclose(beta, unit * before, rtol=1e-6)
-
-
-def test_a_feature_that_no_layer_has_costs_nothing() -> None:
-    layers = some_layers(6, 3)
-    layers = replace(layers, features=layers.features * [1.0, 0.0, 1.0])
-    rows = some_rows(layers, 8, 3)
-    beta = linear_mean.fit_coefficients(layers, rows.counts, rows.y)
-    assert (beta[:, 1] == 0).all()
-    assert (beta[:, [0, 2]] > 0).all()
-
-
-def test_coefficients_of_exact_sums_are_found() -> None:
-    layers = some_layers(30, 5)
-    rows = some_rows(layers, 40, 5, noise=0.0)
-    beta = linear_mean.fit_coefficients(layers, rows.counts, rows.y)
-    said = rows.counts @ expand(layers, beta).sum(1)
-    np.testing.assert_allclose(said, rows.y, rtol=0.02)
-
-
-def test_operations_that_were_never_measured_have_the_coefficients_of_all() -> None:
-    layers = some_layers(4, 0, known=False)
-    beta = np.arange(1.0, 10.0).reshape(3, 3)
-    parts = expand(layers, beta).reshape(4, 3, 3)
-    for i, op in enumerate(layers.op):
-        np.testing.assert_array_equal(parts[i, op], layers.features[i] * beta[op])
-        assert not np.delete(parts[i], op, axis=0).any()
-    np.testing.assert_array_equal(parts[3, 2], layers.features[3] * beta[2])
-
-
-def test_what_was_never_measured_is_like_itself_only() -> None:
-    known = some_layers(4, 0)
-    strange = replace(
-        known[:2], op=np.array([-1, -1]), kind=np.array([-1, -1]), id=np.array([1, 2])
-    )
-    assert not covariance(strange, replace(known, id=known.id + 100), HYPER).any()
-    expected = HYPER.operation**2 + HYPER.kind**2 + HYPER.rough**2
-    np.testing.assert_allclose(covariance(strange, strange, HYPER), expected * np.eye(2))
-
-
-def test_a_known_operation_lends_to_a_new_kind_and_less_the_further_it_is() -> None:
-    known = some_layers(1, 0)
-    known = replace(known, x=np.zeros((1, 3)))
-    kinds = [
-        replace(known, x=np.array([[octaves, 0.0, 0.0]]), kind=np.array([-1]), id=np.array([-5]))
-        for octaves in (0.0, 1.0, 3.0)
-    ]
-    shares = [float(covariance(kind, known, HYPER)[0, 0]) for kind in kinds]
-    assert shares[0] == pytest.approx(HYPER.operation**2)
-    assert shares[0] > shares[1] > shares[2] > 0
-
-
-def test_too_many_rows_and_layers_are_fitted_on_some_and_conditioned_on_all(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    layers = some_layers(12, 6)
-    counts = np.eye(12)[np.arange(60) % 12] + np.eye(12)[np.arange(60) // 5]
-    rows = replace(some_rows(layers, 60, 6), counts=counts)
-    rows = replace(rows, y=counts @ layers.features @ [1.0, 2.0, 0.5])
-    monkeypatch.setattr(sum_process, "FIT_ROWS", 20)
-    assert len(set(sum_process._few(rows)[0])) == 20
-    monkeypatch.setattr(sum_process, "FIT_LAYERS", 8)
-    chosen, used = sum_process._few(rows)
-    assert 1 < len(chosen) < 20
-    assert 1 < len(used) <= 8
-    assert not np.delete(rows.counts[chosen], used, axis=1).any()
-    process = fit(layers, rows)
-    assert len(process.rows) == len(process.alpha) == 60
-    assert len(process.layers) == 12
-    mean, _ = process.predict(layers, rows.counts, rows.context)
-    np.testing.assert_allclose(mean, rows.y, rtol=0.02)
-
-
-def test_a_network_of_too_many_layers_is_still_fitted_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    layers = some_layers(6, 0)
-    rows = some_rows(layers, 3, 0)
-    monkeypatch.setattr(sum_process, "FIT_LAYERS", 1)
-    chosen, used = sum_process._few(rows)
-    assert len(chosen) == 1
-    assert len(used) > 1
-    assert math.isfinite(fit(layers, rows).log_density)
-
-
 def test_how_many_layers_are_held_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     layers = some_layers(9, 7)
     rows = some_rows(layers, 8, 7)
@@ -418,36 +230,6 @@ def test_how_many_layers_are_held_at_once_changes_nothing(monkeypatch: pytest.Mo
     whole = answer()
     monkeypatch.setattr(sum_process, "BLOCK", 4)
     np.testing.assert_allclose(answer(), whole, rtol=1e-9, atol=1e-12)
-
-
-def test_fitted_hyper_parameters_maximise_likelihood_times_priors() -> None:
-    layers = some_layers(6, 8)
-    rows = some_rows(layers, 15, 8)
-    process = fit(layers, rows)
-    likelihood = sum_process._Likelihood(layers, rows, process.beta, process.scale)
-    priors = np.array([*sum_process.PRIORS, sum_process.LENGTH, sum_process.LENGTH])
-
-    def density(theta: Array) -> float:
-        off = (theta - np.log(priors[:, 0])) / priors[:, 1]
-        return likelihood(theta)[0] - float(off @ off) / 2
-
-    hyper = process.hyper
-    scales = hyper.operation, hyper.kind, hyper.rough, hyper.noise, hyper.context
-    best = np.log([*scales, *hyper.lengths[:2]])
-    assert hyper.lengths[2] == sum_process.LENGTH[0]  # it never varies, so nothing is known of it
-    assert process.log_density == pytest.approx(density(best))
-    for step in 0.05 * np.vstack([np.eye(7), -np.eye(7)]):
-        assert density(best) > density(best + step)
-
-
-def test_fitted_noise_is_that_of_the_rows() -> None:
-    layers = some_layers(5, 9)
-    quiet, loud = (
-        fit(layers, replace(some_rows(layers, 40, 9, noise), known_std=np.zeros(40)))
-        for noise in (0.005, 0.2)
-    )
-    assert quiet.hyper.noise < 0.02
-    assert 0.12 < loud.hyper.noise < 0.3
 
 
 def test_a_pickled_process_predicts_and_learns_without_scipy(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 from ampere.cli.command import Command
 from ampere.cli.options import AsJson
 from ampere.cli.progress import progress
-from ampere.cli.shell import Interrupted, json_text, load_numerics
+from ampere.cli.shell import Interrupted, json_text
 
 
 def reproduce(
@@ -52,7 +52,6 @@ def reproduce(
     figures, tables and a page that sets all methods side by side. The same command goes on where
     it stopped.
     """
-    load_numerics()
     from ampere.errors import DataError
     from ampere_paper.lab.plans import FULL, QUICK
     from ampere_paper.reproduction import reproduce as run

@@ -193,7 +193,8 @@ class Isolator:
         _, std = guide.predict(process.scale([_row(widths) for widths in progress.candidates]))
         by_time = guide is process.time
         values = [p.cost.time_s if by_time else p.cost.energy_j for p in process.points]
-        return bool(std.max() <= self.strategy.effective_tolerance * abs(float(np.mean(values))))
+        mean = float(np.mean([value for value in values if value is not None]))
+        return bool(std.max() <= self.strategy.effective_tolerance * abs(mean))
 
 
 def _row(widths: Widths) -> list[int]:

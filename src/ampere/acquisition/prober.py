@@ -27,8 +27,8 @@ from ampere.core.layers import Layer, network_identity
 from ampere.core.variants import sample
 from ampere.core.workloads import Workload
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, fit_additive, inflation
-from ampere.estimators.base import usable
+from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.base import inflation, usable
 from ampere.estimators.encoding import STEP, depth_context, distinct
 from ampere.estimators.sum_process import SumProcess
 from ampere.records.failure import Cause
@@ -208,8 +208,7 @@ def _bytes(network: Network) -> float:
 
 
 def _time(fit: AdditiveFit, layers: Sequence[Layer]) -> float:
-    total = fit.predict(layers).total
-    return total.time_s if math.isfinite(total.time_s) else 0.0
+    return fit.predict(layers).total.time_s or 0.0
 
 
 def make_prober(

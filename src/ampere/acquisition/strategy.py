@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ampere.errors import DataError
-from ampere.estimators.gp import KERNELS
-from ampere.profiles.profile import METHODS
+from ampere.estimators.covariance import KERNELS
+from ampere.estimators.methods import METHODS
 
 GUIDES = ("energy", "time")
 # The paper's own for a kind of layer; for whole models, what a minute of measuring can reach.

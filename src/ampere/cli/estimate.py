@@ -82,7 +82,7 @@ def estimate(
     model, layers = subject.model, subject.layers
     if after_steps is not None and model is None:
         raise typer.BadParameter("--after-steps needs MODEL: layers alone cannot run")
-    profile = Profile.load(path, method)
+    profile = Profile.load(path, method, keep_fit=True)
     if job.epochs is not None and layers is not None and training.batch_size is None:
         raise typer.BadParameter("--epochs with --layers needs --batch-size")
     settings = training.over(profile.training)

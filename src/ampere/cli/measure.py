@@ -20,8 +20,8 @@ def measure(
 ) -> str:
     """Meter the training step of a model itself."""
     from ampere import _api
+    from ampere.core.fingerprint import describe_device
     from ampere.core.training import Training
-    from ampere.profiles.profile import describe_device
 
     with closing(machine.open()) as device:
         measurement = _api.measure(

@@ -33,7 +33,7 @@ def _share(value: float | None) -> float | None:
 
 
 def _known_method(name: str) -> str:
-    from ampere.profiles.profile import METHODS
+    from ampere.estimators.methods import METHODS
 
     if name not in METHODS:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(METHODS)}")

@@ -137,7 +137,7 @@ def prune(
     from ampere.pruning.result import refuse_to_overwrite
 
     refuse_to_overwrite(output)
-    profile = Profile.load(path)
+    profile = Profile.load(path, keep_fit=True)
     settings = training.over(profile.training)
     with ExitStack() as stack:
         pruning = prune_model(

@@ -55,7 +55,7 @@ def report(
     from ampere.profiles.profile import Profile
     from ampere.reports.profile_page import report as report_profile
 
-    page = report_profile(Profile.load(path, method), model, input)
+    page = report_profile(Profile.load(path, method, keep_fit=True), model, input)
     charts = page.save_figures(figures) if figures is not None else []
     if output is not None:
         page.save(output)

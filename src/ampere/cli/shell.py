@@ -99,31 +99,3 @@ def _without_nan(value: Json) -> Json:
     if isinstance(value, (list, tuple)):
         return [_without_nan(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def load_numerics() -> None:
-    """Load numpy and scipy with one thread: on matrices this small, several wait for each other.
-
-    Fits are five times faster so on two busy cores. The setting is taken back at once, since the
-    processes of devices must not have it.
-    """
-    with _environment(OPENBLAS_NUM_THREADS="1"):
-        import numpy
-        import scipy.linalg
-        import scipy.optimize
-
-    del numpy, scipy
-
-
-@contextlib.contextmanager
-def _environment(**settings: str) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

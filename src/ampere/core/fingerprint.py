@@ -207,3 +207,20 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
+
+
+def describe_device(fingerprint: Fingerprint) -> str:
+    """A device in a few words: what a reader needs to know whose joules these are."""
+    identity = fingerprint.identity
+    if "device" in identity:
+        return identity["device"]
+    threads = identity.get("threads", "?")
+    parts = [
+        fingerprint.conditions.get("host", ""),
+        identity.get("processor", ""),
+        f"{identity.get('cores', '?')} cores",
+        "1 thread" if threads == "1" else f"{threads} threads",
+        identity.get("accelerator", ""),
+        identity.get("framework", ""),
+    ]
+    return ", ".join(part for part in parts if part)

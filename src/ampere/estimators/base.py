@@ -1,11 +1,12 @@
-"""Fitting: what any method learns from measurements, and what it then says of a network."""
+"""What any method learns from measurements, and what it then says of a network."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -19,15 +20,17 @@ from ampere.records.measurement import Measurement
 
 @dataclass(frozen=True)
 class Cost:
-    """Joules and seconds per step, with standard deviations."""
+    """Joules and seconds per step, with standard deviations; seconds are None if unknown."""
 
     energy_j: float
     energy_j_std: float
-    time_s: float = math.nan
-    time_s_std: float = math.nan
+    time_s: float | None = None
+    time_s_std: float | None = None
 
     def times(self, factor: float) -> Cost:
         """The same thing several times, with the same error each time."""
+        if self.time_s is None or self.time_s_std is None:
+            return Cost(factor * self.energy_j, factor * self.energy_j_std)
         return Cost(*(factor * value for value in vars(self).values()))
 
 
@@ -54,8 +57,8 @@ class Line:
             "count": self.layer.count,
             "energy_j": self.cost.energy_j,
             "energy_j_std": self.cost.energy_j_std,
-            "time_s": _finite(self.cost.time_s),
-            "time_s_std": _finite(self.cost.time_s_std),
+            "time_s": self.cost.time_s,
+            "time_s_std": self.cost.time_s_std,
             "extrapolated": self.extrapolated,
             "borrowed": self.borrowed,
         }
@@ -104,34 +107,49 @@ class Layerwise(ABC):
         """
         lines: list[Line] = []
         uncovered: list[Layer] = []
-        known: dict[tuple[str, Widths, Features], Cost] = {}
-        shared: dict[tuple[str, Widths, Features], tuple[float, float]] = {}
+        costs: dict[tuple[str, Widths, Features], Cost] = {}
+        joint: dict[tuple[str, Widths, Features], list[Cost]] = defaultdict(list)
         for layer in layers:
             key = (layer.kind.name, layer.widths, layer.features)
             try:
-                cost = known.get(key) or known.setdefault(key, self.cost(layer))
+                cost = costs.get(key) or costs.setdefault(key, self.cost(layer))
             except NotCovered:
                 uncovered.append(layer)
                 continue
             cost = cost if layer.count == 1 else cost.times(layer.count)
             lines.append(Line(layer, cost, self.is_extrapolated(layer)))
-            joules, seconds = shared.get(key, (0.0, 0.0))
-            shared[key] = (joules + cost.energy_j_std, seconds + cost.time_s_std)
-        nothing = 0.0 if lines else math.nan  # a sum over no layer is not 0 J
-        energy = math.fsum(line.cost.energy_j for line in lines) + nothing
-        time = math.fsum(line.cost.time_s for line in lines) + nothing
-        energy_var = math.fsum(j**2 for j, _ in shared.values()) + (self.noise * energy) ** 2
-        time_var = math.fsum(s**2 for _, s in shared.values()) + (self.noise * time) ** 2
-        total = Cost(energy, math.sqrt(energy_var), time, math.sqrt(time_var))
+            joint[key].append(cost)
+        if not lines:  # a sum over no layer is not 0 J
+            return Prediction((), Cost(math.nan, math.nan), tuple(uncovered))
+        energy = math.fsum(line.cost.energy_j for line in lines)
+        stds = [sum(cost.energy_j_std for cost in costs) for costs in joint.values()]
+        total = Cost(energy, self._total_std(energy, stds))
+        time = add_known(line.cost.time_s for line in lines)
+        time_stds = [add_known(cost.time_s_std for cost in costs) for costs in joint.values()]
+        if time is not None:
+            std = self._total_std(time, [each or 0.0 for each in time_stds])
+            total = replace(total, time_s=time, time_s_std=std)
         return Prediction(tuple(lines), total, tuple(uncovered))
+
+    def _total_std(self, total: float, stds: Sequence[float]) -> float:
+        """Of a sum whose parts are independent, measured once more."""
+        return math.sqrt(math.fsum(std**2 for std in stds) + (self.noise * total) ** 2)
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """A row that a fit leaves out, and why."""
+    """A row that a fit leaves out, or only the seconds of it, and why."""
 
     row: Measurement = field(repr=False)
     reason: str
+    seconds_only: bool = False
+
+
+def add_known(values: Iterable[float | None]) -> float | None:
+    """The sum of some numbers; None if one of them is not known."""
+    every = list(values)
+    known = [value for value in every if value is not None]
+    return math.fsum(known) if len(known) == len(every) else None
 
 
 def usable(measurements: Sequence[Measurement]) -> list[Measurement]:
@@ -144,5 +162,13 @@ def typical_error(rows: Sequence[Measurement]) -> float:
     return float(np.median([row.error for row in rows])) if rows else 0.0
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def inflation(rows: int) -> float:
+    """How much wider than a normal interval: the scale itself is known from so many rows only.
+
+    Integrated over, it makes a Student distribution; this is the ratio of their 90 % intervals.
+    """
+    n = max(rows, 2)
+    # Cornish and Fisher's expansion of the 95 % quantile, good to 1 % from n = 4 on.
+    z = 1.6448536
+    series = (z**2 + 1) / (4 * n) + (5 * z**4 + 16 * z**2 + 3) / (96 * n**2)
+    return 1 + series

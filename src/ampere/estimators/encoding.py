@@ -1,4 +1,4 @@
-"""Layers as numbers: what the additive method's processes take (see sums.py).
+"""Layers as numbers: what the additive method's processes take (see sum_process.py).
 
 Coordinates are the logarithms of widths and of a kind's attributes (map size, kernel, batch), so
 that kinds of one operation can learn from each other; attributes that are words, and the role, are
@@ -10,6 +10,7 @@ known throughout has the sum and the product of the widths instead.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from ampere.core.layers import Features, Layer, LayerIdentity, LayerKind, Role
 from ampere.core.variants import MOST_LAYERS
 from ampere.core.widths import Widths
 from ampere.estimators.linear_mean import Layers
+from ampere.records.measurement import Measurement
 
 # Every network has it once: what a step costs whatever its layers are.
 STEP = Layer("step", LayerKind("step", Role.HIDDEN, "step"), Widths(), Features(0.0, 0.0, 0.0))
@@ -99,21 +101,21 @@ class Encoder:
 
     def columns(self, layer: Layer, counted: Array, widths: Sequence[Ints]) -> Array:
         """Features of a layer at several sizes: FLOPs and bytes (n, 3), and its widths there."""
-        found = np.zeros((len(counted), FEATURES))
+        columns = np.zeros((len(counted), FEATURES))
         if layer.kind == STEP.kind:
-            found[:, 0] = 1.0
-            return found
-        found[:, 1] = 1.0
+            columns[:, 0] = 1.0
+            return columns
+        columns[:, 1] = 1.0
         operation = self.operation(layer)
         if operation in self.operations and operation not in self.counted:
-            found[:, 6] = np.sum([np.zeros(len(counted)), *widths], axis=0)
-            found[:, 7] = np.prod([np.ones(len(counted)), *widths], axis=0)
-            return found
-        found[:, 2:5] = counted
+            columns[:, 6] = np.sum([np.zeros(len(counted)), *widths], axis=0)
+            columns[:, 7] = np.prod([np.ones(len(counted)), *widths], axis=0)
+            return columns
+        columns[:, 2:5] = counted
         if self.tile:
             rounded = [-(-sizes // self.tile) * self.tile / sizes for sizes in widths]
-            found[:, 5] = counted[:, 0] * np.prod([np.ones(len(counted)), *rounded], axis=0)
-        return found
+            columns[:, 5] = counted[:, 0] * np.prod([np.ones(len(counted)), *rounded], axis=0)
+        return columns
 
     def _features(self, layer: Layer) -> Array:
         counted = [[value or 0.0 for value in vars(layer.features).values()]]
@@ -130,29 +132,39 @@ def _number(identity: LayerIdentity) -> int:
 
 def coordinates(layer: Layer) -> dict[str, float]:
     """Where a layer stands among those of its operation."""
-    found = {name: math.log2(width) for name, width in layer.widths.items()}
+    places = {name: math.log2(width) for name, width in layer.widths.items()}
     for name, value in layer.kind.attributes.items():
         if isinstance(value, (int, float)) and value >= 0:
-            found[f"@{name}"] = math.log2(1 + value)
+            places[f"@{name}"] = math.log2(1 + value)
         else:
-            found[f"@{name}={value}"] = 1.0
-    found[f"@{layer.kind.role.value}"] = 1.0
-    return found
+            places[f"@{name}={value}"] = 1.0
+    places[f"@{layer.kind.role.value}"] = 1.0
+    return places
+
+
+def in_order(rows: Iterable[Measurement]) -> list[Measurement]:
+    """Rows in an order that does not depend on when they were told."""
+
+    def place(row: Measurement) -> tuple[str, float]:
+        keys = [[*map(repr, layer.identity), layer.count] for layer in row.layers]
+        return json.dumps(keys), row.energy_j
+
+    return sorted(rows, key=place)
 
 
 def distinct(networks: Sequence[Sequence[Layer]]) -> tuple[list[Layer], Array]:
     """The different layers of some networks, and how many of each every network has."""
     index: dict[LayerIdentity, int] = {}
-    found: list[Layer] = []
+    layers: list[Layer] = []
     for network in networks:
         for layer in network:
-            known = index.get(layer.identity)
-            if known is None:
-                index[layer.identity] = len(found)
-                found.append(layer)
-            elif found[known].features.flops is None:  # it may be counted in one row only
-                found[known] = layer
-    return found, count(networks, found)
+            number = index.get(layer.identity)
+            if number is None:
+                index[layer.identity] = len(layers)
+                layers.append(layer)
+            elif layers[number].features.flops is None:  # it may be counted in one row only
+                layers[number] = layer
+    return layers, count(networks, layers)
 
 
 def count(networks: Sequence[Sequence[Layer]], layers: Sequence[Layer]) -> Array:

@@ -57,7 +57,7 @@ class FlopsFit(Layerwise):
     """
 
     energy: Line
-    time: Line
+    time: Line | None
     method: str = "flops"
 
     def cost(self, layer: Layer) -> Cost:
@@ -65,7 +65,8 @@ class FlopsFit(Layerwise):
         flops = layer.features.flops
         if flops is None:
             raise NotCovered(f"the FLOPs of {layer.name} are not known: add them to its features")
-        return Cost(*self.energy.at(layer, flops), *self.time.at(layer, flops))
+        seconds = () if self.time is None else self.time.at(layer, flops)
+        return Cost(*self.energy.at(layer, flops), *seconds)
 
 
 def fit_flops(measurements: Sequence[Measurement]) -> FlopsFit:
@@ -90,8 +91,12 @@ def _fit(measurements: Sequence[Measurement], solve: Solve, method: str) -> Flop
             " a whole training step that succeeded and has FLOPs for every layer"
         )
     lasts, flops, joules, seconds = np.array(totals, dtype=float).T
-    energy, time = _line(solve, lasts, flops, joules), _line(solve, lasts, flops, seconds)
-    return FlopsFit(energy, time, method)
+    energy = _line(solve, lasts, flops, joules)
+    timed = np.isfinite(seconds)  # seconds are optional in a row
+    time = None
+    if flops[timed].any():
+        time = _line(solve, lasts[timed], flops[timed], seconds[timed])
+    return FlopsFit(energy=energy, time=time, method=method)
 
 
 def _lasts(row: Measurement) -> int:
@@ -100,19 +105,15 @@ def _lasts(row: Measurement) -> int:
 
 def _flops(row: Measurement) -> float | None:
     """The FLOPs of the whole network, unless a layer's are missing."""
-    known = [
+    counted = [
         layer.count * layer.features.flops
         for layer in row.layers
         if layer.features.flops is not None
     ]
-    return math.fsum(known) if len(known) == len(row.layers) else None
+    return math.fsum(counted) if len(counted) == len(row.layers) else None
 
 
 def _line(solve: Solve, lasts: Array, flops: Array, totals: Array) -> Line:
-    known = np.isfinite(totals)  # seconds are optional in a row
-    lasts, flops, totals = lasts[known], flops[known], totals[known]
-    if not flops.any():
-        return Line(math.nan, math.nan, math.nan)
     constant, per_flop = solve(lasts, flops, totals)
     misses = 1 - (constant * lasts + per_flop * flops) / totals
     spare = max(len(totals) - (constant > 0) - (per_flop > 0), 1)

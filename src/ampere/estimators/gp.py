@@ -14,15 +14,13 @@ seconds) and are standardised inside, z = (y - y_mean) / y_std. Hyper-parameters
     theta        logarithms of signal_var, lengths, noise_var                (2 + d,)
     pairs        what a kernel makes of two points, width by width           (n, n, d)
     q            pairs summed with weights 1 / lengths²                      (n, n)
-    L, whitener  L L' = K + noise, with K the kernel matrix; whitener L⁻¹    (n, n)
+    factor       inverse of the Cholesky factor of K + noise, K the kernel's (n, n)
     alpha        (K + noise)⁻¹ z                                             (n,)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -30,54 +28,9 @@ import numpy.typing as npt
 
 from ampere.core.arrays import Array
 from ampere.errors import DataError
-
-
-class Kernel(NamedTuple):
-    """A covariance and its derivative as functions of q, and the pairs that q is summed from."""
-
-    shape: Callable[[Array], tuple[Array, Array]]
-    pair: Callable[[Array, Array], Array] = lambda a, b: np.square(a - b)
-    stationary: bool = True  # the covariance of a point with itself is 1
-
-
-def _matern12(q: Array) -> tuple[Array, Array]:
-    r = np.sqrt(np.maximum(q, 1e-24))  # the slope is infinite at 0, where it meets a pair of 0
-    k = np.exp(-r)
-    return k, -k / (2 * r)
-
-
-def _matern32(q: Array) -> tuple[Array, Array]:
-    r = np.sqrt(3 * q)
-    decay = np.exp(-r)
-    return (1 + r) * decay, -1.5 * decay
-
-
-def _matern52(q: Array) -> tuple[Array, Array]:
-    r = np.sqrt(5 * q)
-    decay = np.exp(-r)
-    return (1 + r + r * r / 3) * decay, -5 / 6 * (1 + r) * decay
-
-
-def _rbf(q: Array) -> tuple[Array, Array]:
-    k = np.exp(-q / 2)
-    return k, -k / 2
-
-
-def _dot(q: Array) -> tuple[Array, Array]:
-    return 1 + q, np.ones_like(q)
-
-
-# Matérn (eq. 3) in closed form for ν = 1/2, 3/2 and the paper's choice 5/2; q is d(x, x')² / l².
-# The dot product is σ0² + x·x' divided by σ0², so that lengths stand in the place of σ0.
-KERNELS: Mapping[str, Kernel] = MappingProxyType(
-    {
-        "matern12": Kernel(_matern12),
-        "matern32": Kernel(_matern32),
-        "matern52": Kernel(_matern52),
-        "rbf": Kernel(_rbf),
-        "dot": Kernel(_dot, np.multiply, stationary=False),
-    }
-)
+from ampere.estimators.covariance import KERNELS, Kernel
+from ampere.estimators.factor import Factor
+from ampere.estimators.threads import single_threaded
 
 
 class Prior(NamedTuple):
@@ -122,7 +75,7 @@ class GaussianProcess:
     x: Array
     weights: Array
     alpha: Array
-    whitener: Array
+    factor: Factor
     y_mean: float
     y_std: float
     noise_var: float
@@ -137,7 +90,7 @@ class GaussianProcess:
         """Mean and standard deviation, without noise, of the function at points (m, d)."""
         x = _points(x, self.x.shape[1])
         k = self._covariance(x[:, None], self.x)
-        v = k @ self.whitener.T
+        v = k @ self.factor.whitener.T
         var = self._prior_var(x) - np.einsum("ij,ij->i", v, v)
         mean = self.y_mean + self.y_std * (k @ self.alpha)
         return mean, self.y_std * np.sqrt(np.maximum(var, 0.0))
@@ -147,13 +100,11 @@ class GaussianProcess:
 
         Hyper-parameters are kept (Rasmussen and Williams, 2006, eq. 5.12).
         """
-        precision = np.square(self.whitener).sum(0)  # the diagonal of (K + noise)⁻¹
-        residuals: Array = self.y_std * self.alpha / precision
-        return residuals
+        return np.asarray(self.y_std * self.alpha / self.factor.precision)
 
     def leave_one_out_std(self) -> Array:
         """How far off that may be, one more measurement's noise in it, in units of y."""
-        return np.asarray(self.y_std / np.sqrt(np.square(self.whitener).sum(0)))
+        return np.asarray(self.y_std / np.sqrt(self.factor.precision))
 
     def condition_on_location(self, x: npt.ArrayLike) -> GaussianProcess:
         """The process as if one point (d,) had been measured too, just as predicted.
@@ -162,17 +113,14 @@ class GaussianProcess:
         will leave; the mean and the hyper-parameters stay.
         """
         point = _points(np.asarray(x, float)[None], self.x.shape[1])
-        # One more row of L, hence of its inverse; alpha of a residual of 0 is 0.
-        row = self.whitener @ self._covariance(point, self.x)
-        rest = self._prior_var(point)[0] + self.noise_var - row @ row
-        last = 1 / np.sqrt(max(rest, self.noise_var))
-        n = len(self.x)
-        whitener = np.zeros((n + 1, n + 1))
-        whitener[:n, :n] = self.whitener
-        whitener[n, :n] = -last * (row @ self.whitener)
-        whitener[n, n] = last
-        x = np.vstack([self.x, point])
-        return replace(self, x=x, alpha=np.append(self.alpha, 0.0), whitener=whitener)
+        whitened = self.factor.whiten(self._covariance(point, self.x))
+        var = self._prior_var(point)[0] + self.noise_var
+        return replace(
+            self,
+            x=np.vstack([self.x, point]),
+            alpha=np.append(self.alpha, 0.0),  # of a residual of 0
+            factor=self.factor.grown(whitened, var, least=self.noise_var),
+        )
 
     def _covariance(self, a: Array, b: Array) -> Array:
         kernel = KERNELS[self.kernel]
@@ -185,6 +133,7 @@ class GaussianProcess:
         return self._covariance(x, x)
 
 
+@single_threaded
 def fit(
     x: npt.ArrayLike,
     y: npt.ArrayLike,
@@ -227,14 +176,14 @@ def fit(
         signal, *lengths, noise = _maximise(summed, z, known_var, KERNELS[kernel])
         hyper = Hyperparameters(signal, tuple(lengths) if anisotropic else (*lengths,) * d, noise)
     likelihood, _ = log_marginal_likelihood(hyper.theta, pairs, z, known_var, KERNELS[kernel])
-    _, _, whitener, alpha = _factorise(hyper.theta, pairs, z, known_var, KERNELS[kernel])
+    _, _, factor, alpha = _factorise(hyper.theta, pairs, z, known_var, KERNELS[kernel])
     return GaussianProcess(
         kernel=kernel,
         hyper=hyper,
         x=x,
         weights=np.array(hyper.lengths, float) ** -2,
         alpha=alpha,
-        whitener=whitener,
+        factor=factor,
         y_mean=y_mean,
         y_std=y_std,
         noise_var=hyper.noise_var + float(known_var.mean()),
@@ -246,7 +195,8 @@ def log_marginal_likelihood(
     theta: Array, pairs: Array, z: Array, known_var: Array, kernel: Kernel
 ) -> tuple[float, Array]:
     """Log density of standardised targets given theta, and its gradient with respect to theta."""
-    k, slope, whitener, alpha = _factorise(theta, pairs, z, known_var, kernel)
+    k, slope, factor, alpha = _factorise(theta, pairs, z, known_var, kernel)
+    whitener = factor.whitener
     value = np.log(whitener.diagonal()).sum() - (z @ alpha + len(z) * np.log(2 * np.pi)) / 2
     m = np.outer(alpha, alpha) - whitener.T @ whitener  # the gradient is tr(m dK/dtheta) / 2
     by_length = -np.tensordot(m * slope, pairs) * np.exp(-2 * theta[1:-1])
@@ -271,16 +221,16 @@ def pick_next(gp: GaussianProcess, candidates: npt.ArrayLike, n: int = 1) -> lis
 
 def _factorise(
     theta: Array, pairs: Array, z: Array, known_var: Array, kernel: Kernel
-) -> tuple[Array, Array, Array, Array]:
-    """K, its derivative with respect to q, whitener and alpha."""
+) -> tuple[Array, Array, Factor, Array]:
+    """K, its derivative with respect to q, the factor of K + noise, and alpha."""
     k, slope = np.exp(theta[0]) * np.stack(kernel.shape(pairs @ np.exp(-2 * theta[1:-1])))
-    whitener = np.linalg.inv(np.linalg.cholesky(k + np.diag(np.exp(theta[-1]) + known_var)))
-    return k, slope, whitener, whitener.T @ (whitener @ z)
+    factor = Factor.of(k + np.diag(np.exp(theta[-1]) + known_var))
+    return k, slope, factor, factor.solve(z)
 
 
 def _maximise(pairs: Array, z: Array, known_var: Array, kernel: Kernel) -> list[float]:
     """Signal variance, lengths and noise variance of the largest posterior density."""
-    from scipy.optimize import minimize  # predicting does without scipy
+    from scipy.optimize import minimize  # slow to import, and not needed to predict
 
     lengths = pairs.shape[-1]
     median, spread, low, high = np.array([SIGNAL_VAR, *[LENGTH] * lengths, NOISE_VAR]).T
@@ -331,11 +281,15 @@ def _observations(
     x = _points(x, x.shape[-1] if x.ndim else 0)
     if y.shape != (len(x),) or not len(y):
         raise DataError(f"{len(x)} points need as many targets, and at least 1, not {y.shape}")
-    known = np.zeros(len(y)) if noise_std is None else np.asarray(noise_std, float)
-    if known.shape not in ((), y.shape) or not np.isfinite(known).all() or (known < 0).any():
+    known_std = np.zeros(len(y)) if noise_std is None else np.asarray(noise_std, float)
+    if (
+        known_std.shape not in ((), y.shape)
+        or not np.isfinite(known_std).all()
+        or (known_std < 0).any()
+    ):
         raise DataError("noise_std must be one number or one per target, each finite and >= 0")
     if not np.isfinite(y).all():
         raise DataError("targets must be finite; leave failed measurements out")
-    known = np.broadcast_to(known, y.shape)
-    order = np.lexsort((known, y, *x.T))
-    return x[order], y[order], known[order]
+    known_std = np.broadcast_to(known_std, y.shape)
+    order = np.lexsort((known_std, y, *x.T))
+    return x[order], y[order], known_std[order]

@@ -1,4 +1,4 @@
-"""Means: what layers cost by what they do, linear in their features. Arrays only.
+"""The linear mean: what layers cost by what they do, linear in their features. Arrays only.
 
 cost of a layer  =  features · beta of its operation,        beta >= 0
 
@@ -35,7 +35,7 @@ class Layers:
         return len(self.op)
 
     def __getitem__(self, chosen: Ints | slice) -> Layers:
-        return Layers(*(values[chosen] for values in vars(self).values()))
+        return Layers(**{name: values[chosen] for name, values in vars(self).items()})
 
 
 def expand(layers: Layers, beta: Array) -> Array:
@@ -76,12 +76,12 @@ def _least_relative(design: Array, y: Array, target: float, pull: float) -> Arra
     from scipy.optimize import nnls  # predicting does without scipy
 
     p = design.shape[1]
-    said = design.sum(1) * target
+    expected = design.sum(1) * target
     for _ in range(ROUNDS):
-        scale = (y + said) / 2
-        weight = 1 / np.sqrt(np.maximum(np.abs(y - said) / scale, SMALL))
+        scale = (y + expected) / 2
+        weight = 1 / np.sqrt(np.maximum(np.abs(y - expected) / scale, SMALL))
         pulls = pull * float(np.median(weight))
         system = np.vstack([design * (weight / scale)[:, None], pulls * np.eye(p)])
         share, _ = nnls(system, np.append(y * weight / scale, np.full(p, pulls * target)))
-        said = design @ share
+        expected = design @ share
     return np.asarray(share)

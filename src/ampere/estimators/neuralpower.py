@@ -20,8 +20,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.core.variants import Isolation, Plan
 from ampere.core.widths import Widths
@@ -56,7 +56,7 @@ class StageCost:
     """Joules and seconds of one stage of one kind."""
 
     energy: Polynomial
-    time: Polynomial
+    time: Polynomial | None
 
 
 @dataclass(frozen=True)
@@ -68,21 +68,18 @@ class NeuralPowerFit(Layerwise):
 
     def cost(self, layer: Layer) -> Cost:
         """The sum of the layer's three stages."""
-        known = self.stages.get(_key(layer), {})
-        missing = [stage for stage in STAGES if stage not in known]
+        stages = self.stages.get(_key(layer), {})
+        missing = [stage for stage in STAGES if stage not in stages]
         if missing:
             widths = ", ".join(layer.widths) or "no widths"
             raise NotCovered(
                 f"{layer.kind.name} over {widths} was never measured alone: {', '.join(missing)}"
             )
         point = _point(layer)
-        energy, time = [known[s].energy for s in STAGES], [known[s].time for s in STAGES]
-        return Cost(
-            math.fsum(polynomial.at(point) for polynomial in energy),
-            math.hypot(*(polynomial.std for polynomial in energy)),
-            math.fsum(polynomial.at(point) for polynomial in time),
-            math.hypot(*(polynomial.std for polynomial in time)),
-        )
+        energy = [stages[stage].energy for stage in STAGES]
+        timed = [each for stage in STAGES if (each := stages[stage].time) is not None]
+        seconds = _summed(timed, point) if len(timed) == len(STAGES) else ()
+        return Cost(*_summed(energy, point), *seconds)
 
     def is_extrapolated(self, layer: Layer) -> bool:
         """Whether the layer's widths lie outside those that were measured."""
@@ -93,13 +90,19 @@ class NeuralPowerFit(Layerwise):
         )
 
 
+def _summed(stages: Sequence[Polynomial], point: Point) -> tuple[float, float]:
+    """What the stages take together, with its standard deviation."""
+    total = math.fsum(polynomial.at(point) for polynomial in stages)
+    return total, math.hypot(*(polynomial.std for polynomial in stages))
+
+
 def fit_neuralpower(measurements: Sequence[Measurement]) -> NeuralPowerFit:
     """Fit every kind and stage that was measured alone."""
-    found: dict[Key, dict[str, list[Measurement]]] = defaultdict(lambda: defaultdict(list))
+    alone: dict[Key, dict[str, list[Measurement]]] = defaultdict(lambda: defaultdict(list))
     for row in measurements:
         if row.failed is None and row.stage in STAGES and _is_single(row):
-            found[_key(row.layers[0])][row.stage].append(row)
-    if not found:
+            alone[_key(row.layers[0])][row.stage].append(row)
+    if not alone:
         raise DataError(
             f"none of {len(measurements)} measurements is of one layer's forward, backward or"
             " update alone: measure isolated_workloads(plan, kinds) first"
@@ -107,7 +110,7 @@ def fit_neuralpower(measurements: Sequence[Measurement]) -> NeuralPowerFit:
     return NeuralPowerFit(
         {
             key: {stage: _fit_stage(rows) for stage, rows in stages.items()}
-            for key, stages in found.items()
+            for key, stages in alone.items()
         }
     )
 
@@ -158,24 +161,28 @@ def _is_single(row: Measurement) -> bool:
 
 def _fit_stage(rows: Sequence[Measurement]) -> StageCost:
     points = [_point(row.layers[0]) for row in rows]
-    return StageCost(
-        _fit_polynomial(points, [row.energy_j for row in rows]),
-        _fit_polynomial(points, [row.time_s for row in rows]),
-    )
-
-
-def _fit_polynomial(points: Sequence[Point], values: Sequence[float]) -> Polynomial:
     bounds = tuple((min(column), max(column)) for column in zip(*points, strict=True))
-    known = [i for i, value in enumerate(values) if math.isfinite(value)]
-    if not known:  # seconds are optional in a row
-        return Polynomial(bounds, ((0,) * len(bounds),), (math.nan,), math.nan)
-    points, y = [points[i] for i in known], np.array([values[i] for i in known])
+    timed = [i for i, row in enumerate(rows) if row.time_s_per_step is not None]
+    time = None
+    if timed:  # seconds are optional in a row
+        seconds = [rows[i].time_s for i in timed]
+        time = _fit_polynomial([points[i] for i in timed], bounds, seconds)
+    joules = [row.energy_j for row in rows]
+    return StageCost(energy=_fit_polynomial(points, bounds, joules), time=time)
+
+
+def _fit_polynomial(
+    points: Sequence[Point], bounds: tuple[tuple[int, int], ...], values: Sequence[float]
+) -> Polynomial:
+    y = np.array(values)
     powers = _powers(set(points))
     design = _monomials(points, bounds, powers)
     coefficients = np.linalg.lstsq(design, y, rcond=None)[0]
     misses = y - design @ coefficients
     std = math.sqrt(misses @ misses / max(len(y) - len(powers), 1))
-    return Polynomial(bounds, powers, tuple(coefficients.tolist()), std)
+    return Polynomial(
+        bounds=bounds, powers=powers, coefficients=tuple(coefficients.tolist()), std=std
+    )
 
 
 def _powers(points: Collection[Point]) -> tuple[Point, ...]:
@@ -197,10 +204,10 @@ def _powers(points: Collection[Point]) -> tuple[Point, ...]:
 
 def _monomials(
     points: Sequence[Point], bounds: Sequence[tuple[int, int]], powers: Sequence[Point]
-) -> NDArray[np.float64]:
+) -> Array:
     dimensions = len(bounds)
     low, high = np.array(bounds, dtype=float).reshape(dimensions, 2).T
     x = np.array(points, dtype=float).reshape(len(points), 1, dimensions)
     exponents = np.array(powers, dtype=int).reshape(1, len(powers), dimensions)
-    result: NDArray[np.float64] = np.prod(((x - low) / np.maximum(high - low, 1)) ** exponents, 2)
+    result: Array = np.prod(((x - low) / np.maximum(high - low, 1)) ** exponents, 2)
     return result

@@ -1,4 +1,4 @@
-"""Subtracting: from measured totals to a process per kind, the paper's method (3.2 and 3.3).
+"""The paper's method: from measured totals to a process per kind by subtraction (3.2 and 3.3).
 
 Output layers first, then input layers, then hidden ones, each on what is left of a measured total
 when the layers that are already known have been subtracted (eq. 1, 2). Where the paper is silent:
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -72,6 +72,14 @@ class KindProcess:
 
 
 @dataclass(frozen=True)
+class KindHyper:
+    """Hyper-parameters of one kind, where they are known before it is fitted."""
+
+    energy: gp.Hyperparameters
+    time: gp.Hyperparameters | None
+
+
+@dataclass(frozen=True)
 class PaperFit(Layerwise):
     """The paper's method: a process for each kind, fitted one after the other."""
 
@@ -94,8 +102,12 @@ class PaperFit(Layerwise):
         return process is not None and process.is_outside(layer.widths)
 
 
-def fit_paper(measurements: Sequence[Measurement], kernel: str = "matern52") -> PaperFit:
-    """Fit every kind that subtraction can isolate."""
+def fit_paper(
+    measurements: Sequence[Measurement],
+    kernel: str = "matern52",
+    hyper: Mapping[str, KindHyper] | None = None,
+) -> PaperFit:
+    """Fit every kind that subtraction can isolate; hyper-parameters that are given are kept."""
     rows = usable(measurements)
     if not rows:
         raise DataError("there is no measurement to fit: every row failed, or there are none")
@@ -110,7 +122,8 @@ def fit_paper(measurements: Sequence[Measurement], kernel: str = "matern52") -> 
             chosen = isolating_rows(name, rows, processes)
             if chosen:
                 points = isolated_points(name, chosen, processes)
-                processes[name] = fit_kind(name, points, kernel)
+                kept = None if hyper is None else hyper[name]
+                processes[name] = fit_kind(name, points, kernel, kept)
                 totals_j = [row.energy_j for row in chosen]
                 surprises += _surprises(processes[name], totals_j)
                 waiting.remove(name)
@@ -134,48 +147,64 @@ def _surprises(process: KindProcess, totals_j: Sequence[float]) -> list[float]:
 
 
 def isolating_rows(
-    kind: str, rows: Sequence[Measurement], known: Mapping[str, KindProcess]
+    kind: str, rows: Sequence[Measurement], processes: Mapping[str, KindProcess]
 ) -> list[Measurement]:
     """The rows in which this kind is the only unknown one, and stands at one width only."""
     return [
         row
         for row in rows
         if len({layer.widths for layer in row.layers if layer.kind.name == kind}) == 1
-        and all(layer.kind.name == kind or layer.kind.name in known for layer in row.layers)
+        and all(layer.kind.name == kind or layer.kind.name in processes for layer in row.layers)
     ]
 
 
 def isolated_points(
-    kind: str, rows: Sequence[Measurement], known: Mapping[str, KindProcess]
+    kind: str, rows: Sequence[Measurement], processes: Mapping[str, KindProcess]
 ) -> list[tuple[Layer, Cost]]:
     """What is left for this kind of every row that isolates it (eq. 1, 2)."""
     points = []
-    for row in isolating_rows(kind, rows, known):
+    for row in isolating_rows(kind, rows, processes):
         ours = [layer for layer in row.layers if layer.kind.name == kind]
         others = [layer for layer in row.layers if layer.kind.name != kind]
-        points.append((ours[0], _subtract(row, sum(layer.count for layer in ours), others, known)))
+        points.append(
+            (ours[0], _subtract(row, sum(layer.count for layer in ours), others, processes))
+        )
     return points
 
 
 def _subtract(
-    row: Measurement, count: int, others: Sequence[Layer], known: Mapping[str, KindProcess]
+    row: Measurement, count: int, others: Sequence[Layer], processes: Mapping[str, KindProcess]
 ) -> Cost:
-    error = row.error
-    energy, time = row.energy_j, row.time_s
-    energy_var, time_var = (error * energy) ** 2, (error * time) ** 2
-    for layer in others:
-        cost = known[layer.kind.name].predict(layer.widths)
-        energy -= layer.count * cost.energy_j
-        time -= layer.count * cost.time_s
-        energy_var += (layer.count * cost.energy_j_std) ** 2
-        time_var += (layer.count * cost.time_s_std) ** 2
-    return Cost(
-        energy / count, math.sqrt(energy_var) / count, time / count, math.sqrt(time_var) / count
-    )
+    costs = [(layer.count, processes[layer.kind.name].predict(layer.widths)) for layer in others]
+    total = row.energy_j
+    energy = _left(total, row.error, [(n, c.energy_j, c.energy_j_std) for n, c in costs])
+    seconds: list[tuple[int, float, float]] = []
+    for n, cost in costs:
+        if cost.time_s is not None and cost.time_s_std is not None:
+            seconds.append((n, cost.time_s, cost.time_s_std))
+    left = Cost(*(value / count for value in energy))
+    if row.time_s_per_step is None or len(seconds) < len(costs):
+        return left
+    time_s, time_s_std = _left(row.time_s, row.error, seconds)
+    return replace(left, time_s=time_s / count, time_s_std=time_s_std / count)
+
+
+def _left(
+    total: float, error: float, subtracted: Sequence[tuple[int, float, float]]
+) -> tuple[float, float]:
+    """What is left of a total, with its standard deviation; each is subtracted so many times."""
+    var = (error * total) ** 2
+    for count, mean, std in subtracted:
+        total -= count * mean
+        var += (count * std) ** 2
+    return total, math.sqrt(var)
 
 
 def fit_kind(
-    kind: str, points: Sequence[tuple[Layer, Cost]], kernel: str = "matern52"
+    kind: str,
+    points: Sequence[tuple[Layer, Cost]],
+    kernel: str = "matern52",
+    hyper: KindHyper | None = None,
 ) -> KindProcess:
     """The processes of one kind over the points that subtraction left."""
     names = tuple(sorted(points[0][0].widths))
@@ -184,14 +213,28 @@ def fit_kind(
     widths = widths.reshape(len(points), len(names))
     bounds = [(column.min(), column.max()) for column in widths.T]
     x = _scaled(widths, bounds)
-    energy = gp.fit(x, [c.energy_j for c in costs], [c.energy_j_std for c in costs], kernel)
+    energy = gp.fit(
+        x,
+        [cost.energy_j for cost in costs],
+        [cost.energy_j_std for cost in costs],
+        kernel,
+        hyper=None if hyper is None else hyper.energy,
+    )
     time = None
-    if all(math.isfinite(c.time_s) for c in costs):
-        time = gp.fit(x, [c.time_s for c in costs], [c.time_s_std for c in costs], kernel)
+    times = [cost.time_s for cost in costs if cost.time_s is not None]
+    time_stds = [cost.time_s_std for cost in costs if cost.time_s_std is not None]
+    if len(times) == len(costs):
+        time = gp.fit(
+            x,
+            times,
+            time_stds,
+            kernel,
+            hyper=None if hyper is None else hyper.time,
+        )
     kept = tuple(
         Point(tuple(int(w) for w in row), cost) for row, cost in zip(widths, costs, strict=True)
     )
-    return KindProcess(kind, names, kept, energy, time)
+    return KindProcess(kind=kind, names=names, points=kept, energy=energy, time=time)
 
 
 def _scaled(x: Array, bounds: Sequence[tuple[float, float]]) -> Array:

@@ -45,10 +45,10 @@ def fit_features(sizes: Array, features: Array) -> FeaturePolynomial | None:
         if np.linalg.matrix_rank(design) < len(powers) or len(sizes) <= len(powers):
             continue
         coefficients = np.linalg.lstsq(design, features, rcond=None)[0]
-        found = FeaturePolynomial(powers, scale, np.asarray(coefficients, float))
+        polynomial = FeaturePolynomial(powers, scale, np.asarray(coefficients, float))
         # Whole numbers, so exact; but beyond 2^53 none is.
-        if np.allclose(found.at(sizes), features, rtol=1e-12, atol=0.5):
-            return found
+        if np.allclose(polynomial.at(sizes), features, rtol=1e-12, atol=0.5):
+            return polynomial
     return None
 
 

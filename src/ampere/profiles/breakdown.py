@@ -1,4 +1,4 @@
-"""Dividing: where a model's joules go, layer by layer, and stage by stage where that is known."""
+"""Breakdown: where a model's joules go, layer by layer, and stage by stage where that is known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ampere.core import units
 from ampere.core.groups import grouped
 from ampere.core.layers import Layer, LayerIdentity, LayerKind
 from ampere.errors import AmpereError, NotCovered
-from ampere.estimators.base import Line, usable
+from ampere.estimators.base import Line, add_known, usable
 from ampere.estimators.encoding import STEP
 from ampere.profiles.estimate import Estimate, interval
 from ampere.profiles.profile import Profile
@@ -36,7 +36,7 @@ class Portion:
     kind: LayerKind
     energy_j: float
     energy_j_std: float
-    time_s: float
+    time_s: float | None
     share: float
     stages: tuple[float, ...] = ()
 
@@ -69,11 +69,11 @@ def divide(
     Raises:
         NotCovered: The profile knows no layer of the model.
     """
-    name, said = _subject(profile, model, input)
+    name, estimate = _subject(profile, model, input)
     stages = _stage_shares(profile.measurements)
-    groups = grouped(said.lines, lambda line: line.layer.identity)
-    portions = tuple(_portion(lines, said.energy_j, stages) for lines in groups)
-    return Division(name, said, portions, stages)
+    groups = grouped(estimate.lines, lambda line: line.layer.identity)
+    portions = tuple(_portion(lines, estimate.energy_j, stages) for lines in groups)
+    return Division(model=name, estimate=estimate, portions=portions, stages=stages)
 
 
 def _subject(
@@ -81,16 +81,16 @@ def _subject(
 ) -> tuple[str, Estimate]:
     if model is not None:
         name = model if isinstance(model, str) else "the given model"
-        found = profile.estimate(model, input)
-        if not found.lines:
+        estimate = profile.estimate(model, input)
+        if not estimate.lines:
             raise NotCovered(f"the profile covers no layer of {name}: name a model of its family")
-        return name, found
-    named = profile.header.model or ""
-    if named.startswith("zoo:"):
+        return name, estimate
+    made_for = profile.header.model or ""
+    if made_for.startswith("zoo:"):
         with suppress(AmpereError, ModuleNotFoundError):  # another zoo, or no torch
-            found = profile.estimate(named)
-            if found.lines:
-                return named, found
+            estimate = profile.estimate(made_for)
+            if estimate.lines:
+                return made_for, estimate
     largest = max(usable(profile.measurements), key=lambda row: row.energy_j)
     return "the largest profiled network", profile.estimate(largest.layers)
 
@@ -103,24 +103,24 @@ def _portion(
     name = units.times(layer.name, sum(line.layer.count for line in lines)) + widths
     energy_j = math.fsum(cost.energy_j for cost in costs)
     return Portion(
-        ITSELF if layer.kind == STEP.kind else name,
-        layer.kind,
-        energy_j,
-        math.fsum(cost.energy_j_std for cost in costs),  # the same layer, the same error
-        math.fsum(cost.time_s for cost in costs),
-        energy_j / total_j,
-        stages.get(layer.kind.name, ()),
+        name=ITSELF if layer.kind == STEP.kind else name,
+        kind=layer.kind,
+        energy_j=energy_j,
+        energy_j_std=math.fsum(cost.energy_j_std for cost in costs),  # same layer, same error
+        time_s=add_known(cost.time_s for cost in costs),
+        share=energy_j / total_j,
+        stages=stages.get(layer.kind.name, ()),
     )
 
 
 def _stage_shares(measurements: Sequence[Measurement]) -> dict[str, tuple[float, ...]]:
     """Shares of the stages of each kind, over those widths at which all of them were run alone."""
-    found: dict[LayerIdentity, dict[str, float]] = defaultdict(dict)
+    alone: dict[LayerIdentity, dict[str, float]] = defaultdict(dict)
     for row in measurements:
         if row.failed is None and row.stage in PARTS and len(row.layers) == 1:
-            found[row.layers[0].identity][row.stage] = row.energy_j
+            alone[row.layers[0].identity][row.stage] = row.energy_j
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(PARTS))
-    for (kind, *_), joules in found.items():
+    for (kind, *_), joules in alone.items():
         if len(joules) == len(PARTS):
             sums[kind] = [old + joules[part] for old, part in zip(sums[kind], PARTS, strict=True)]
     return {kind: tuple(each / sum(three) for each in three) for kind, three in sums.items()}

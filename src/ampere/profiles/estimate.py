@@ -1,4 +1,4 @@
-"""Estimating: the cost of a whole model is the sum over its layers (paper, section 3.4, eq. 4)."""
+"""Estimate: the cost of a whole model is the sum over its layers (paper, section 3.4, eq. 4)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ampere.core.layers import Layer
 from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.errors import DataError
-from ampere.estimators.base import Fit, Line, Prediction
+from ampere.estimators.base import Cost, Fit, Line, Prediction, add_known
 from ampere.estimators.encoding import STEP
 from ampere.meters.base import UNKNOWN_ORIGIN, Provenance
 
@@ -30,8 +30,8 @@ class Estimate:
     lines: tuple[Line, ...]
     energy_j: float
     energy_j_std: float
-    time_s: float
-    time_s_std: float
+    time_s: float | None
+    time_s_std: float | None
     steps: int = 1
     uncovered: tuple[Layer, ...] = ()
     device: str = ""
@@ -46,8 +46,10 @@ class Estimate:
         return interval(self.energy_j, self.energy_j_std)
 
     @property
-    def time_s_interval(self) -> tuple[float, float]:
-        """The 90 % interval of the seconds."""
+    def time_s_interval(self) -> tuple[float, float] | None:
+        """The 90 % interval of the seconds; None if they are not known."""
+        if self.time_s is None or self.time_s_std is None:
+            return None
         return interval(self.time_s, self.time_s_std)
 
     @property
@@ -61,23 +63,16 @@ class Estimate:
             raise DataError(f"{steps} steps is not a training job: use 1 or more")
         by = steps / self.steps
         lines = tuple(replace(line, cost=line.cost.times(by)) for line in self.lines)
-        return replace(
-            self,
-            lines=lines,
-            energy_j=by * self.energy_j,
-            energy_j_std=by * self.energy_j_std,
-            time_s=by * self.time_s,
-            time_s_std=by * self.time_s_std,
-            steps=steps,
-        )
+        total = Cost(self.energy_j, self.energy_j_std, self.time_s, self.time_s_std).times(by)
+        return replace(self, lines=lines, **vars(total), steps=steps)
 
     def to_json(self) -> dict[str, Json]:
         """Plain data, as `ampere estimate --json` prints it."""
         row: dict[str, Json] = {
             "energy_j": _finite(self.energy_j),
             "energy_j_interval": [_finite(value) for value in self.energy_j_interval],
-            "time_s": _finite(self.time_s),
-            "time_s_interval": [_finite(value) for value in self.time_s_interval],
+            "time_s": self.time_s,
+            "time_s_interval": list(self.time_s_interval or (None, None)),
             "steps": self.steps,
             "layers": [line.to_json() for line in self.lines],
             "uncovered": [
@@ -105,11 +100,13 @@ class Estimate:
         groups = [[line.layer for line in same] for same in lines]
         energies = [math.fsum(line.cost.energy_j for line in group) for group in lines]
         stds = [math.fsum(line.cost.energy_j_std for line in group) for group in lines]
-        times = [math.fsum(line.cost.time_s for line in group) for group in lines]
+        times = [add_known(line.cost.time_s for line in group) for group in lines]
         shares = [energy / self.energy_j if self.energy_j else math.nan for energy in energies]
         n = len(groups)
         unit, texts = units.same_unit([*energies, self.energy_j, *stds, self.energy_j_std], "J")
-        time_unit, time_texts = units.same_unit([*times, self.time_s], "s")
+        time_unit, time_texts = units.same_unit(
+            [math.nan if time is None else time for time in (*times, self.time_s)], "s"
+        )
         columns = (texts[: n + 1], texts[n + 1 :], map(units.percent, [*shares, 1.0]), time_texts)
         numbers = list(zip(*columns, strict=True))
         names = [_described(group) for group in groups]
@@ -141,9 +138,10 @@ class Estimate:
             return f"unknown: the profile covers none of {units.plural(every, 'layer')}"
         missing = f" without {len(self.uncovered)} of {every} layers" if self.uncovered else ""
         low_j, high_j = map(units.joules, self.energy_j_interval)
-        low_s, high_s = map(units.seconds, self.time_s_interval)
-        known = math.isfinite(self.time_s)
-        time = f"{units.seconds(self.time_s)} ({low_s} to {high_s})" if known else "time unknown"
+        time = "time unknown"
+        if self.time_s is not None and self.time_s_interval is not None:
+            low_s, high_s = map(units.seconds, self.time_s_interval)
+            time = f"{units.seconds(self.time_s)} ({low_s} to {high_s})"
         return (
             f"{units.plural(self.steps, 'training step')}{missing}:"
             f" {units.joules(self.energy_j)} (90 % interval {low_j} to {high_j}), {time}"
@@ -182,33 +180,35 @@ def estimate(
     provenance: Provenance | None = None,
 ) -> Estimate:
     """What a fit says of these layers; those that it does not cover are named, not zero."""
-    said = fit.predict(layers)
+    prediction = fit.predict(layers)
     result = Estimate(
-        said.lines,
-        said.total.energy_j,
-        said.total.energy_j_std,
-        said.total.time_s,
-        said.total.time_s_std,
-        uncovered=said.uncovered,
+        lines=prediction.lines,
+        energy_j=prediction.total.energy_j,
+        energy_j_std=prediction.total.energy_j_std,
+        time_s=prediction.total.time_s,
+        time_s_std=prediction.total.time_s_std,
+        uncovered=prediction.uncovered,
         device=device,
         provenance=provenance,
         method=fit.method,
         battery_wh=battery_wh,
-        warnings=tuple(_warnings(said)),
+        warnings=tuple(_warnings(prediction)),
     )
     return result if steps == 1 else result.for_steps(steps)
 
 
-def _warnings(said: Prediction) -> list[str]:
+def _warnings(prediction: Prediction) -> list[str]:
     texts = []
-    if said.uncovered:
-        names = ", ".join(layer.name for layer in said.uncovered)
+    if prediction.uncovered:
+        names = ", ".join(layer.name for layer in prediction.uncovered)
         texts.append(f"not in the total, the profile does not cover them: {names}")
-    borrowed = [line.layer.name for line in said.lines if line.borrowed]
+    borrowed = [line.layer.name for line in prediction.lines if line.borrowed]
     if borrowed:
         names = ", ".join(borrowed)
         texts.append(f"never profiled, so borrowed from other kinds, with a wide interval: {names}")
-    outside = [line.layer.name for line in said.lines if line.extrapolated and not line.borrowed]
+    outside = [
+        line.layer.name for line in prediction.lines if line.extrapolated and not line.borrowed
+    ]
     if outside:
         texts.append(f"extrapolated beyond the profiled widths: {', '.join(outside)}")
     return texts

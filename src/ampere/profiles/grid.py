@@ -1,7 +1,7 @@
 """A family at every size: each of its layers at all levels of the widths that it meets.
 
-The free choices of a network (see resizing.py) are the axes; a level is a size in steps. FLOPs and
-bytes at all levels come from polynomials through a few that are counted.
+The free choices of a network (see core/choices.py) are the axes; a level is a size in steps. FLOPs
+and bytes at all levels come from polynomials through a few that are counted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def places_of(layers: Sequence[Layer], free: Sequence[Choice]) -> list[Place]:
     for axis, choice in enumerate(free):
         for (number, width), ratio in zip(choice.places, choice.ratios, strict=True):
             follows[number][width] = (axis, ratio)
-    found: dict[object, Place] = {}
+    places: dict[object, Place] = {}
     for number, layer in enumerate(layers):
         fixed = {name: size for name, size in layer.widths.items() if name not in follows[number]}
         key = (
@@ -58,10 +58,9 @@ def places_of(layers: Sequence[Layer], free: Sequence[Choice]) -> list[Place]:
             tuple(sorted(follows[number].items())),
             tuple(sorted(fixed.items())),
         )
-        known = found.get(key)
-        count = layer.count + (known.count if known else 0)
-        found[key] = Place(known.layer if known else layer, count, dict(follows[number]))
-    return list(found.values())
+        same = places.get(key) or Place(layer, 0, dict(follows[number]))
+        places[key] = replace(same, count=same.count + layer.count)
+    return list(places.values())
 
 
 class Grid:
@@ -78,7 +77,8 @@ class Grid:
         self.places, self.steps, self.encoder = places, steps, fit.encoder
         self._measured = fit.layers
         self.sizes = [top // step + 1 for top, step in zip(largest, steps, strict=True)]
-        self._features = [self._count(place, count) for place in places]
+        # FLOPs and bytes of each place at every entry of its table, (entries, 3).
+        self.features = [self._count(place, count) for place in places]
 
     def shape(self, axes: Axes) -> tuple[int, ...]:
         """Of a table over these axes; level 0 is there so that levels are indices."""
@@ -105,7 +105,7 @@ class Grid:
 
     def layers(self, number: int) -> linear_mean.Layers:
         """A layer at every entry of its table."""
-        place, features = self.places[number], self._features[number]
+        place, features = self.places[number], self.features[number]
         widths = self.widths(place)
         n = len(features)
         one = self.encoder.encode([place.layer])
@@ -125,7 +125,7 @@ class Grid:
 
     def layers_at(self, levels: Ints) -> Iterator[Layer]:
         """The layers of one candidate."""
-        for place, features in zip(self.places, self._features, strict=True):
+        for place, features in zip(self.places, self.features, strict=True):
             own = levels[list(place.axes)]
             index = int(np.ravel_multi_index(tuple(own), self.shape(place.axes))) if own.size else 0
             yield replace(
@@ -145,8 +145,8 @@ class Grid:
 
         def counted(entries: Ints) -> Array:
             widths = [self._widths_at(place, row) for row in entries]
-            found = [count(replace(place.layer, widths=each)).features for each in widths]
-            return np.array([list(vars(features).values()) for features in found], float)
+            features = [count(replace(place.layer, widths=each)).features for each in widths]
+            return np.array([list(vars(each).values()) for each in features], float)
 
         if not place.axes:
             return counted(np.zeros((1, 0), int))

@@ -66,10 +66,10 @@ class Landscape:
 def landscapes(profile: Profile) -> list[Landscape]:
     """A landscape of each kind that was profiled at several sizes of a width or more."""
     fit = profile.fit
-    known = _known_layers(fit, usable(profile.measurements))
+    by_kind = _known_layers(fit, usable(profile.measurements))
     spots = _subtracted(fit) if isinstance(fit, PaperFit) else _shares(fit, profile)
-    found = []
-    for name, layers in known.items():
+    drawn = []
+    for name, layers in by_kind.items():
         varied = _varied(layers)
         if not varied:
             continue
@@ -84,25 +84,25 @@ def landscapes(profile: Profile) -> list[Landscape]:
         if costs is None:
             continue
         shape = [len(each) for each in axes.values()]
-        found.append(
+        drawn.append(
             Landscape(
-                layers[0].kind,
-                axes,
-                Widths({width: size for width, size in base.items() if width not in axes}),
-                np.array([cost.energy_j for cost in costs]).reshape(shape),
-                np.array([cost.energy_j_std for cost in costs]).reshape(shape),
-                tuple(spots[name]),
+                kind=layers[0].kind,
+                axes=axes,
+                fixed=Widths({width: size for width, size in base.items() if width not in axes}),
+                energy_j=np.array([cost.energy_j for cost in costs]).reshape(shape),
+                energy_j_std=np.array([cost.energy_j_std for cost in costs]).reshape(shape),
+                spots=tuple(spots[name]),
                 inferred=isinstance(fit, AdditiveFit),
             )
         )
-    return found
+    return drawn
 
 
 def _known_layers(
     fit: AdditiveFit | PaperFit, rows: Sequence[Measurement]
 ) -> dict[str, list[Layer]]:
     """The layers that the fit knows of each kind, once each, in the order of the rows."""
-    found: dict[str, dict[Widths, Layer]] = defaultdict(dict)
+    by_kind: dict[str, dict[Widths, Layer]] = defaultdict(dict)
     for layer in (layer for row in rows for layer in row.layers):
         if isinstance(fit, PaperFit):
             process = fit.processes.get(layer.kind.name)
@@ -110,8 +110,8 @@ def _known_layers(
                 continue
         elif not fit.encoder.knows(layer):
             continue
-        found[layer.kind.name].setdefault(layer.widths, replace(layer, count=1))
-    return {name: list(layers.values()) for name, layers in found.items()}
+        by_kind[layer.kind.name].setdefault(layer.widths, replace(layer, count=1))
+    return {name: list(layers.values()) for name, layers in by_kind.items()}
 
 
 def _varied(layers: Sequence[Layer]) -> dict[str, set[int]]:
@@ -173,7 +173,7 @@ def _subtracted(fit: PaperFit) -> dict[str, list[Spot]]:
 def _shares(fit: AdditiveFit, profile: Profile) -> dict[str, list[Spot]]:
     """Each network's joules, divided among its layers as the fit would, kind by kind."""
     left_out = {id(rejection.row) for rejection in fit.rejected}
-    found: dict[str, list[Spot]] = defaultdict(list)
+    spots: dict[str, list[Spot]] = defaultdict(list)
     for row in usable(profile.measurements):
         if id(row) in left_out:
             continue
@@ -181,5 +181,5 @@ def _shares(fit: AdditiveFit, profile: Profile) -> dict[str, list[Spot]]:
         layers = grouped(row.layers, lambda layer: layer.identity)
         once = [replace(same[0], count=1) for same in layers]
         for layer, cost in zip(once, fit.alone(once), strict=True):
-            found[layer.kind.name].append(Spot(layer.widths, ratio * cost.energy_j))
-    return found
+            spots[layer.kind.name].append(Spot(layer.widths, ratio * cost.energy_j))
+    return spots

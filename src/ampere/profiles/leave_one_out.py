@@ -1,8 +1,8 @@
-"""Validating: what a profile's rows say of each other, without any new measurement.
+"""Leave one out: what a profile's rows say of each other, without any new measurement.
 
-Leave one out, with the hyper-parameters of all rows kept: quick, and kinder than a test on fresh
-models, which only `ampere evaluate` is. The additive method is asked for whole networks; the
-paper's for what subtraction left of each layer, since it knows nothing else.
+Each is left out in turn, with the hyper-parameters of all rows kept: quick, and kinder than a test
+on fresh models, which only `ampere evaluate` is. The additive method is asked for whole networks;
+the paper's for what subtraction left of each layer, since it knows nothing else.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ampere.core.arrays import Array
-from ampere.estimators.additive import AdditiveFit, inflation
+from ampere.estimators.additive import AdditiveFit
+from ampere.estimators.base import inflation
 from ampere.estimators.paper import PaperFit
 from ampere.profiles.estimate import interval
 
@@ -62,17 +63,22 @@ class Validation:
 
 def validate(fit: AdditiveFit | PaperFit) -> Validation | None:
     """Leave out each row that was fitted; None if they are too few, or all of them say nothing."""
-    found = _networks(fit) if isinstance(fit, AdditiveFit) else _layers(fit)
-    return found if found is not None and len(found.errors) >= ENOUGH else None
+    validation = _networks(fit) if isinstance(fit, AdditiveFit) else _layers(fit)
+    return validation if validation is not None and len(validation.errors) >= ENOUGH else None
 
 
 def _networks(fit: AdditiveFit) -> Validation:
-    said, std = fit.energy.left_out
-    return Validation("network", said, inflation(len(said)) * std, fit.energy.rows.y)
+    mean, std = fit.energy.left_out
+    return Validation(
+        of="network",
+        energy_j=mean,
+        energy_j_std=inflation(len(mean)) * std,
+        metered_j=fit.energy.rows.y,
+    )
 
 
 def _layers(fit: PaperFit) -> Validation | None:
-    said: list[float] = []
+    means: list[float] = []
     stds: list[float] = []
     metered: list[float] = []
     for process in fit.processes.values():
@@ -80,8 +86,13 @@ def _layers(fit: PaperFit) -> Validation | None:
             continue
         left = [point.cost.energy_j for point in process.points]
         metered += left
-        said += (np.array(left) - process.energy.leave_one_out()).tolist()
+        means += (np.array(left) - process.energy.leave_one_out()).tolist()
         stds += process.energy.leave_one_out_std().tolist()
     if not metered:
         return None
-    return Validation("layer", np.array(said), np.array(stds), np.array(metered))
+    return Validation(
+        of="layer",
+        energy_j=np.array(means),
+        energy_j_std=np.array(stds),
+        metered_j=np.array(metered),
+    )

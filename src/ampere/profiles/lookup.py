@@ -47,14 +47,14 @@ class Table:
 
 def join(tables: Iterable[Table], how: Callable[..., Array]) -> list[Table]:
     """As few tables as give the same sum, or product: one joins another that has all its axes."""
-    found: dict[Axes, Array] = {}
+    joined: dict[Axes, Array] = {}
     for table in sorted(tables, key=lambda table: -len(table.axes)):
-        home = next((axes for axes in found if set(table.axes) <= set(axes)), None)
+        home = next((axes for axes in joined if set(table.axes) <= set(axes)), None)
         if home is None:
-            found[table.axes] = table.values
+            joined[table.axes] = table.values
         else:
-            found[home] = how(found[home], table.spread(home))
-    return [Table(axes, np.ascontiguousarray(values)) for axes, values in found.items()]
+            joined[home] = how(joined[home], table.spread(home))
+    return [Table(axes, np.ascontiguousarray(values)) for axes, values in joined.items()]
 
 
 def add_up(tables: Sequence[Table], levels: Ints) -> Array:

@@ -5,6 +5,7 @@ What the fit divides among layers is called inferred, estimates are called estim
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -95,7 +96,9 @@ def _portion_table(division: Division) -> Table:
     energies_j = [portion.energy_j for portion in portions]
     stds_j = [portion.energy_j_std for portion in portions]
     unit, texts = units.same_unit([*energies_j, *stds_j], "J")
-    time_unit, times = units.same_unit([portion.time_s for portion in portions], "s")
+    time_unit, times = units.same_unit(
+        [math.nan if portion.time_s is None else portion.time_s for portion in portions], "s"
+    )
     columns = (portions, texts[: len(portions)], texts[len(portions) :], times)
     rows = [
         (portion.name, energy, std, units.percent(portion.share), time, portion.kind.name)

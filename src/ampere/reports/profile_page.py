@@ -79,7 +79,7 @@ def _highlights(
         units.joules(estimate.energy_j),
         f"a training step of {division.model}, estimated; 90 % interval {low_j} to {high_j}",
     )
-    if math.isfinite(estimate.time_s):
+    if estimate.time_s is not None:
         yield units.seconds(estimate.time_s), "the same step, estimated"
     if validation is not None:
         # Layers of which subtraction leaves next to nothing would decide over a mean.

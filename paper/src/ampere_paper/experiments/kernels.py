@@ -11,7 +11,7 @@ import numpy as np
 from ampere.acquisition.progress import Event
 from ampere.core.page import Page
 from ampere.core.types import Json
-from ampere.estimators.gp import KERNELS
+from ampere.estimators.covariance import KERNELS
 from ampere.estimators.paper import fit_paper
 from ampere_paper.experiments.experiment import Experiment
 from ampere_paper.experiments.words import holds, table_of, where

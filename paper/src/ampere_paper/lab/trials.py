@@ -21,22 +21,24 @@ from ampere.acquisition.families import Network, members, read_network
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.prober import make_prober
 from ampere.acquisition.strategy import Strategy
+from ampere.core.fingerprint import describe_device
 from ampere.core.layers import Layer, network_identity
 from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec
 from ampere.errors import DataError, NotCovered
-from ampere.estimators.additive import fit_additive, fit_roofline
+from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit
 from ampere.estimators.flops import fit_flops, fit_flops_affine
 from ampere.estimators.neuralpower import fit_neuralpower
 from ampere.estimators.paper import fit_paper
+from ampere.estimators.roofline import fit_roofline
 from ampere.evaluation.evaluate import results_of
 from ampere.evaluation.evaluation import Evaluation
 from ampere.evaluation.metering import SINGLE_STAGES, Metered, single_stages
 from ampere.meters.base import Provenance
 from ampere.profiles.estimate import estimate
-from ampere.profiles.profile import Profile, describe_device
+from ampere.profiles.profile import Profile
 from ampere.records.journal import Header
 from ampere.records.measurement import Measurement
 from ampere_paper.lab.benches import Bench

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ampere.estimators.additive import fit_additive, fit_roofline
+from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit
 from ampere.estimators.flops import fit_flops_affine
+from ampere.estimators.roofline import fit_roofline
 from ampere.profiles.estimate import estimate
 from ampere.records.measurement import Measurement
 from ampere_paper.published.datasets import Recorded

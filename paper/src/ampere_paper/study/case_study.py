@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ampere.acquisition.progress import Watch, unwatched
 from ampere.core import units
-from ampere.core.fingerprint import Fingerprint, local_fingerprint, refuse_to_mix
+from ampere.core.fingerprint import Fingerprint, describe_device, local_fingerprint, refuse_to_mix
 from ampere.core.workloads import Settings
 from ampere.datasets.samples import Dataset
 from ampere.devices.worker import keep_memory
@@ -22,7 +22,7 @@ from ampere.errors import DataError
 from ampere.meters.base import AUTO, Meter
 from ampere.meters.calibration import calibrated
 from ampere.meters.registry import choose_meter, open_meter
-from ampere.profiles.profile import Profile, describe_device
+from ampere.profiles.profile import Profile
 from ampere.pruning.budget import Budget, parse_budget
 from ampere.pruning.prune import prune
 from ampere.pruning.result import Pruning

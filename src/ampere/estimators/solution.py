@@ -1,0 +1,146 @@
+"""Solutions: what a fit searched for, as plain data; with the same rows it makes the same fit.
+
+Coefficients, hyper-parameters and the numbers of the rows left out are few, and finding them is
+what takes time. A fit is made of them and the rows without searching, with the same operations in
+the same order, so it gives the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ampere.core.types import Json
+from ampere.errors import DataError
+from ampere.estimators import gp, sum_process
+from ampere.estimators.additive import TILES, AdditiveFit, rebuild_additive
+from ampere.estimators.base import Rejection
+from ampere.estimators.covariance import Hyper
+from ampere.estimators.likelihood import SCALES
+from ampere.estimators.paper import KindHyper, PaperFit, fit_paper
+from ampere.records.measurement import Measurement
+
+
+def solution_of(fit: AdditiveFit | PaperFit, measurements: Sequence[Measurement]) -> Json:
+    """What was found when these measurements were fitted."""
+    if isinstance(fit, PaperFit):
+        kinds = {
+            name: {
+                "energy": _gp_to_json(process.energy.hyper),
+                "time": None if process.time is None else _gp_to_json(process.time.hyper),
+            }
+            for name, process in fit.processes.items()
+        }
+        return {"kinds": kinds}
+    numbers = {id(row): number for number, row in enumerate(measurements)}
+    return {
+        "tile": fit.encoder.tile,
+        "energy": _sums_to_json(fit.energy.solution),
+        "time": None if fit.time is None else _sums_to_json(fit.time.solution),
+        "rejected": [
+            {
+                "row": numbers[id(rejection.row)],
+                "reason": rejection.reason,
+                "seconds_only": rejection.seconds_only,
+            }
+            for rejection in fit.rejected
+        ],
+    }
+
+
+def rebuild(
+    solution: Json, measurements: Sequence[Measurement], method: str, kernel: str
+) -> AdditiveFit | PaperFit:
+    """The fit that a solution of these measurements was taken from.
+
+    Raises:
+        DataError: It is no solution of these.
+    """
+    try:
+        if method == "paper":
+            kinds = {
+                str(name): KindHyper(
+                    energy=_gp_from_json(row["energy"]),
+                    time=None if row["time"] is None else _gp_from_json(row["time"]),
+                )
+                for name, row in solution["kinds"].items()
+            }
+            return fit_paper(measurements, kernel, kinds)
+        if solution["tile"] not in TILES:
+            raise DataError(f"no tile is {solution['tile']!r:.80}")
+        time = solution["time"]
+        fit = rebuild_additive(
+            measurements,
+            tile=solution["tile"],
+            energy=_sums_from_json(solution["energy"]),
+            time=None if time is None else _sums_from_json(time),
+            rejected=[_rejection(row, measurements) for row in solution["rejected"]],
+        )
+    # Numbers of the wrong shape end in any of these.
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+        raise DataError(f"no solution of these measurements ({error!r:.120})") from None
+    return _sane(fit)
+
+
+def _sane(fit: AdditiveFit) -> AdditiveFit:
+    for process in (fit.energy, fit.time):
+        if process is None:
+            continue
+        operations, features = len(fit.encoder.operations), process.layers.features.shape[1]
+        if process.beta.shape != (operations + 1, features):
+            raise DataError(f"coefficients of another shape: {process.beta.shape}")
+        if len(process.hyper.lengths) != len(fit.encoder.coordinates):
+            raise DataError(f"{len(process.hyper.lengths)} lengths of other coordinates")
+        if not np.isfinite(process.alpha).all():
+            raise DataError("its numbers are not finite")
+    return fit
+
+
+def _sums_to_json(solution: sum_process.Solution) -> Json:
+    hyper = solution.hyper
+    return {
+        "hyper": {name: getattr(hyper, name) for name in SCALES} | {"lengths": [*hyper.lengths]},
+        "beta": solution.beta.tolist(),
+        "log_density": solution.log_density,
+    }
+
+
+def _sums_from_json(row: Mapping[str, Json]) -> sum_process.Solution:
+    scales = {name: _positive(row["hyper"][name]) for name in SCALES}
+    lengths = tuple(map(_positive, row["hyper"]["lengths"]))
+    beta = np.array(row["beta"], float)
+    if beta.ndim != 2 or not np.isfinite(beta).all() or (beta < 0).any():
+        raise DataError("coefficients are a table of numbers, none below 0")
+    density = float(row["log_density"])
+    return sum_process.Solution(Hyper(**scales, lengths=lengths), beta, density)
+
+
+def _gp_to_json(hyper: gp.Hyperparameters) -> Json:
+    return {
+        "signal_var": hyper.signal_var,
+        "lengths": [*hyper.lengths],
+        "noise_var": hyper.noise_var,
+    }
+
+
+def _gp_from_json(row: Mapping[str, Json]) -> gp.Hyperparameters:
+    return gp.Hyperparameters(
+        signal_var=_positive(row["signal_var"]),
+        lengths=tuple(map(_positive, row["lengths"])),
+        noise_var=_positive(row["noise_var"]),
+    )
+
+
+def _rejection(row: Mapping[str, Json], measurements: Sequence[Measurement]) -> Rejection:
+    number = row["row"]
+    if not isinstance(number, int) or not 0 <= number < len(measurements):
+        raise DataError(f"there is no row {number!r:.80}")
+    return Rejection(measurements[number], str(row["reason"]), bool(row["seconds_only"]))
+
+
+def _positive(value: Json) -> float:
+    if not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise DataError(f"a hyper-parameter is a number above 0, not {value!r:.80}")
+    return float(value)

@@ -1,0 +1,27 @@
+"""Threads: fits are made with one, since on matrices this small several wait for each other.
+
+A fit of 40 networks takes several times as long with two threads on two cores that others use, too.
+What runs besides fits, such as training on a device, keeps the threads that it has.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def single_threaded(function: Callable[P, R]) -> Callable[P, R]:
+    """The function, with linear algebra in one thread while it runs; its libraries are loaded."""
+
+    @functools.wraps(function)
+    def limited(*args: P.args, **kwargs: P.kwargs) -> R:
+        with threadpool_limits(limits=1, user_api="blas"):
+            return function(*args, **kwargs)
+
+    return limited

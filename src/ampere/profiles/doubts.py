@@ -1,0 +1,62 @@
+"""Doubts: what a reader should know of measurements before believing what is made of them."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timezone
+
+from ampere.core import units
+from ampere.estimators.base import usable
+from ampere.records.journal import Header
+from ampere.records.measurement import Measurement
+
+OLD_DAYS = 180
+NOISY = 0.25  # relative spread of bursts above which figures are not to be trusted
+OTHER_PACE = 0.1  # relative difference to the pace of the beginning that is worth telling
+
+
+def pace_of(measurements: Sequence[Measurement]) -> float | None:
+    """How long steps took while profiling, as a multiple of when it was begun; None if unknown."""
+    drift = [factor for row in measurements for factor in row.bursts.get("drift", [])]
+    return statistics.median(drift) if drift else None
+
+
+def restlessness(measurements: Sequence[Measurement]) -> list[str]:
+    """Whether the machine was busy, or not as it was at the beginning."""
+    texts = []
+    good = usable(measurements)
+    spread = statistics.median(row.spread for row in good) if good else 0.0
+    if spread > NOISY:
+        texts.append(
+            f"bursts spread by {units.percent(spread)}: the machine was busy; see"
+            " `ampere check`, and profile again when it is quiet"
+        )
+    pace = pace_of(measurements)
+    if pace is not None and abs(pace - 1) > OTHER_PACE:
+        texts.append(
+            f"steps took {pace:.2f} × what they took when the profile was begun; all its"
+            " figures are for the pace of the beginning"
+        )
+    return texts
+
+
+def meter_faults(measurements: Sequence[Measurement]) -> list[str]:
+    """Whether readings of the meter had to be taken again."""
+    faults = sum(int(row.bursts.get("faults", 0)) for row in measurements)
+    if not faults:
+        return []
+    times = units.plural(faults, "reading")
+    return [f"{times} of the meter could not be true and had to be taken again: look at the meter"]
+
+
+def warn_if_old(header: Header, path: str | os.PathLike[str]) -> None:
+    """Devices, drivers and frameworks change: whether an old profile holds must be looked at."""
+    with suppress(ValueError, TypeError):  # whoever wrote it may have written any text
+        days = (datetime.now(timezone.utc) - datetime.fromisoformat(header.created)).days
+        if days > OLD_DAYS:
+            text = f"{path} is {days} days old: `ampere evaluate` tells whether it still holds"
+            warnings.warn(text, stacklevel=3)

@@ -1,0 +1,174 @@
+"""Fit cache: a file beside a journal that keeps what fitting it found.
+
+    lenet5.ampere        the journal
+    lenet5.ampere.fit    two lines of JSON: what it belongs to, and what is kept
+
+Kept are the solutions of fits (see estimators/solution.py), and the layers of models of the zoo
+that were asked about, so that asking again needs neither a search nor a framework. The file is only
+ever a shortcut: it belongs to the very bytes of the journal and to the very code that wrote it, and
+one that is missing, damaged, foreign or out of date is passed over and written anew. It may be
+deleted at any time. It is plain data: reading it runs nothing. Where it cannot be written, nothing
+is kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+
+import ampere
+from ampere.core.layers import Layer
+from ampere.core.training import Training
+from ampere.core.types import Json
+from ampere.errors import DataError
+from ampere.estimators.methods import ProfileFit, fit_rows
+from ampere.estimators.solution import rebuild, solution_of
+from ampere.records.measurement import Measurement
+from ampere.records.rows import parse_json
+
+FORMAT = 1
+SUFFIX = ".fit"
+MODELS = 16  # whose layers are kept; the one that was added first goes first
+
+
+@dataclass(frozen=True)
+class FitCache:
+    """What is kept of the fits of one journal, as its bytes are now."""
+
+    journal: Path
+    digest: str
+
+    @classmethod
+    def beside(cls, journal: str | os.PathLike[str]) -> FitCache:
+        """The cache of a journal; take it before the journal is read."""
+        path = Path(journal)
+        try:
+            return cls(path, _digest(path.read_bytes()))
+        except OSError:  # reading the journal will tell
+            return cls(path, "")
+
+    @property
+    def path(self) -> Path:
+        """Where it is kept."""
+        return self.journal.with_name(self.journal.name + SUFFIX)
+
+    def fit(self, measurements: Sequence[Measurement], method: str, kernel: str) -> ProfileFit:
+        """The fit of the journal's measurements: rebuilt if it was kept, else made and kept."""
+        name = f"{method} {kernel} {len(measurements)}"
+        kept = self._read("fits").get(name)
+        if kept is not None:
+            with suppress(DataError):
+                return rebuild(kept, measurements, method, kernel)
+        fit = fit_rows(measurements, method, kernel)
+        self._keep("fits", name, solution_of(fit, measurements))
+        return fit
+
+    def layers(
+        self, model: str, training: Training, read: Callable[[], tuple[Layer, ...]]
+    ) -> tuple[Layer, ...]:
+        """The layers of a model of the zoo: as they were kept, else read and kept.
+
+        Only the zoo cannot change under its name. Where torch is in use already, its defaults may
+        have been changed, and reading costs little: then nothing is kept.
+        """
+        loss = training.loss
+        if "torch" in sys.modules or not model.startswith("zoo:"):
+            return read()
+        if not isinstance(loss, str) or ":" in loss:
+            return read()  # the user's own function
+        name = json.dumps([model, training.to_json(), _installed("torch")])
+        kept = self._read("layers").get(name)
+        if isinstance(kept, list) and kept:
+            with suppress(DataError):
+                return tuple(Layer.from_json(row) for row in kept)
+        layers = read()
+        self._keep("layers", name, [layer.to_json() for layer in layers])
+        return layers
+
+    def _read(self, section: str) -> dict[str, Json]:
+        """One section of the file; empty if it is not to be trusted."""
+        try:
+            first, _, body = self.path.read_bytes().partition(b"\n")
+            if parse_json(first) != self._header(body):
+                return {}
+            kept = parse_json(body).get(section, {})
+            return kept if isinstance(kept, dict) else {}
+        except (OSError, DataError, AttributeError):
+            return {}
+
+    def _keep(self, section: str, name: str, value: Json) -> None:
+        """Add an entry; what another process adds at the same time may be lost, and made anew."""
+        fits, layers = self._read("fits"), self._read("layers")
+        (fits if section == "fits" else layers)[name] = value
+        newest = dict(list(layers.items())[-MODELS:])
+        with suppress(OSError, ValueError):  # a folder that is read-only; numbers without a JSON
+            body = json.dumps({"fits": fits, "layers": newest}, allow_nan=False).encode()
+            _replace(
+                self.path, json.dumps(self._header(body)).encode() + b"\n" + body, self.journal
+            )
+
+    def _header(self, body: bytes) -> Mapping[str, Json]:
+        return {
+            "ampere_fit": FORMAT,
+            "code": code_version(),
+            "journal": self.digest,
+            "check": _digest(body),
+        }
+
+
+@functools.cache
+def code_version() -> str:
+    """The version of everything that a fit's numbers depend on: ampere's own code, numpy, scipy.
+
+    The code's digest is in it, since versions stand still while somebody works on the code.
+    """
+    folder = Path(ampere.__file__).parent
+    sources = sorted(folder.rglob("*.py"))
+    code = _digest(b"\0".join(path.read_bytes() for path in sources))
+    return f"{ampere.__version__} {code} numpy {np.__version__} scipy {_installed('scipy')}"
+
+
+def _installed(package: str) -> str | None:
+    """The version of a package, which need not be imported for it."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _replace(path: Path, data: bytes, readable_as: Path) -> None:
+    """Write a file whole or not at all, readable by whoever may read another one."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        shutil.copymode(readable_as, name)
+        os.replace(name, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+@dataclass(eq=False)
+class Fits:
+    """The fit of a profile, once it was made, and the file that keeps it between runs, if any."""
+
+    made: ProfileFit | None = None
+    cache: FitCache | None = None

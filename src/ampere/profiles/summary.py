@@ -1,0 +1,87 @@
+"""Summary: a profile as a page of text: its kinds of layers, what it took, what to doubt."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ampere.core import units
+from ampere.core.groups import grouped
+from ampere.core.layers import Layer
+from ampere.core.page import Page
+from ampere.core.variants import MOST_LAYERS
+from ampere.estimators.base import typical_error, usable
+
+if TYPE_CHECKING:
+    from ampere.profiles.profile import Profile
+
+PAYOFF_STEPS = 20  # steps of a model that would tell its cost about as well
+
+
+def summarise(profile: Profile) -> Page:
+    """A row for each kind of layers, and facts below."""
+    good = usable(profile.measurements)
+    layers = [layer for row in good for layer in row.layers]
+    kinds = grouped(layers, lambda layer: layer.kind.name)
+    return Page(
+        f"Profile of {profile.device}: {units.plural(len(good), 'measurement')}"
+        f" of {units.plural(len(kinds), 'kind')} of layers",
+        headers=("role", "operation", "widths", "points", "kind"),
+        rows=[_row(kind) for kind in kinds],
+        align="<<<><",
+        facts=[*_facts(profile), *(("warning", text) for text in profile.warnings)],
+    )
+
+
+def pays_off_after(profile: Profile) -> int | None:
+    """After how many models the profile has taken less time than some steps of each would."""
+    good = usable(profile.measurements)
+    whole = [row for row in good if len(row.layers) > MOST_LAYERS] or good
+    times = [row.time_s for row in whole if row.time_s_per_step is not None]
+    if not times or not profile.profiling_s:
+        return None
+    return math.ceil(profile.profiling_s / (PAYOFF_STEPS * statistics.median(times)))
+
+
+def _row(layers: Sequence[Layer]) -> tuple[str, str, str, str, str]:
+    """Layers of one kind."""
+    kind = layers[0].kind
+    widths = " ".join(
+        f"{name}={min(layer.widths[name] for layer in layers)}"
+        f"..{max(layer.widths[name] for layer in layers)}"
+        for name in layers[0].widths
+    )
+    points = units.number(len({layer.widths for layer in layers}))
+    return kind.role.value, kind.operation, widths, points, kind.name
+
+
+def _facts(profile: Profile) -> list[tuple[str, str]]:
+    rows = profile.measurements
+    is_paper = profile.method == "paper"
+    facts = [
+        ("energy", f"joules are {profile.provenance.origin}"),
+        ("measuring", _price(profile)),
+        ("method", f"paper, kernel {profile.kernel}" if is_paper else profile.method),
+    ]
+    if error := typical_error(usable(rows)):
+        facts.append(("repeats", f"agree to {units.percent(error)} within a measurement"))
+    if profile.header.model:
+        facts.append(("made for", profile.header.model))
+    if failed := sum(row.failed is not None for row in rows):
+        facts.append(("failed", units.plural(failed, "measurement")))
+    if alone := sum(row.stage != "step" for row in rows):
+        facts.append(("baselines", f"{units.plural(alone, 'measurement')} of single stages"))
+    return facts
+
+
+def _price(profile: Profile) -> str:
+    """What measuring took, and how many models it saves running a few steps of."""
+    text = f"took {units.seconds(profile.profiling_s)}"
+    if profile.profiling_j:
+        text += f" and {units.joules(profile.profiling_j)}"
+    if (models := profile.pays_off_after) is not None:
+        text += f"; pays off after {units.plural(models, 'model')} whose {PAYOFF_STEPS} steps"
+        text += " need not be run"
+    return text

@@ -1,0 +1,86 @@
+"""Covariances: Matérn in all its spellings, and how alike layers are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.gaussian_process.kernels import Matern
+
+from ampere.estimators.covariance import (
+    KERNELS,
+    alike,
+    covariance,
+    matern52,
+    scaled_distance,
+    varying,
+)
+from random_rows import HYPER, relative_covariance, seeds, some_layers
+
+
+def test_what_was_never_measured_is_like_itself_only() -> None:
+    known = some_layers(4, 0)
+    strange = replace(
+        known[:2], op=np.array([-1, -1]), kind=np.array([-1, -1]), id=np.array([1, 2])
+    )
+    assert not covariance(strange, replace(known, id=known.id + 100), HYPER).any()
+    expected = HYPER.operation**2 + HYPER.kind**2 + HYPER.rough**2
+    np.testing.assert_allclose(covariance(strange, strange, HYPER), expected * np.eye(2))
+
+
+def test_a_known_operation_lends_to_a_new_kind_and_less_the_further_it_is() -> None:
+    known = some_layers(1, 0)
+    known = replace(known, x=np.zeros((1, 3)))
+    kinds = [
+        replace(known, x=np.array([[octaves, 0.0, 0.0]]), kind=np.array([-1]), id=np.array([-5]))
+        for octaves in (0.0, 1.0, 3.0)
+    ]
+    shares = [float(covariance(kind, known, HYPER)[0, 0]) for kind in kinds]
+    assert shares[0] == pytest.approx(HYPER.operation**2)
+    assert shares[0] > shares[1] > shares[2] > 0
+
+
+@given(seeds)
+def test_layers_are_as_alike_as_the_definition_says(seed: int) -> None:
+    ours, theirs = some_layers(6, seed), some_layers(5, seed, known=False)
+    expected = [
+        [relative_covariance(ours, i, theirs, j, HYPER) for j in range(5)] for i in range(6)
+    ]
+    np.testing.assert_allclose(covariance(ours, theirs, HYPER), expected, rtol=1e-12)
+
+
+@given(st.floats(0, 50), st.floats(0.05, 50))
+def test_all_spellings_of_matern_agree(apart: float, length: float) -> None:
+    """Over one coordinate, the distance as a whole and the product over coordinates are one."""
+    r = scaled_distance(np.array([apart]), length)
+    whole, _ = KERNELS["matern52"].shape(np.array([(apart / length) ** 2]))
+    np.testing.assert_allclose(matern52(r), whole, rtol=1e-12)
+    sklearn = Matern(length, nu=2.5)([[0.0]], [[apart]])[0, 0]
+    assert float(matern52(r)[0]) == pytest.approx(sklearn, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_slopes_are_those_of_the_covariance(name: str) -> None:
+    q = np.linspace(0.1, 9.0, 40)
+    shape = KERNELS[name].shape
+    numeric = (shape(q + 1e-6)[0] - shape(q - 1e-6)[0]) / 2e-6
+    np.testing.assert_allclose(shape(q)[1], numeric, rtol=1e-6)
+
+
+def test_a_coordinate_counts_where_layers_of_one_operation_differ_in_it() -> None:
+    x = np.array([[0.0, 1.0, 5.0], [0.0, 2.0, 5.0], [7.0, 3.0, 5.0]])
+    assert varying(x, np.array([0, 0, 1])).tolist() == [1]  # 0 differs between operations only
+    assert varying(x, np.array([0, 0, 0])).tolist() == [0, 1]
+
+
+def test_alike_are_operations_kinds_and_layers_and_strangers_only_to_themselves() -> None:
+    layers = replace(
+        some_layers(3, 0), op=np.array([0, 0, -1]), kind=np.array([0, 1, -1]), id=np.arange(3)
+    )
+    same_op, same_kind, same = alike(layers, layers)
+    assert same_op.tolist() == [[True, True, False], [True, True, False], [False, False, True]]
+    assert same_kind.tolist() == np.eye(3, dtype=bool).tolist()
+    assert same.tolist() == np.eye(3, dtype=bool).tolist()
