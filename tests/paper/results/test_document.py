@@ -7,7 +7,7 @@ from pathlib import Path
 from ampere.core.page import Page
 from ampere_paper.results.document import Chapter, Document, markdown_table
 
-TABLE = Page("Errors", ("device", "MAPE %"), [("TX2 | new", "1.0")], "<>")
+TABLE = Page("Errors", headers=("device", "MAPE %"), rows=[("TX2 | new", "1.0")], align="<>")
 
 
 def test_tables_keep_their_columns() -> None:
