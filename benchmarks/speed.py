@@ -19,9 +19,9 @@ from unittest import mock
 from machine import RESULTS, machine_line, write_section
 
 from ampere.core.layers import Layer
-from ampere.estimators import sum_process
 from ampere.estimators.additive import fit_additive
 from ampere.estimators.paper import fit_paper
+from ampere.estimators.processes import sum_process
 from ampere.profiles.estimate import estimate
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement

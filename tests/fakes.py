@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Features, Layer, LayerKind, Role
-from ampere.core.sizes import Size
-from ampere.core.structure import Call, Port, Structure
-from ampere.core.terms import ValueRef
+from ampere.core.program.sizes import Size
+from ampere.core.program.structure import Call, Port, Structure
+from ampere.core.program.terms import ValueRef
 from ampere.core.types import Json
 from ampere.core.variants import Isolation, Plan
 from ampere.core.widths import Widths

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ampere.core.arrays import Array
-from ampere.estimators.covariance import Hyper
-from ampere.estimators.linear_mean import Layers
-from ampere.estimators.sum_process import SumProcess
-from ampere.estimators.totals import COEFFICIENT, Rows
+from ampere.estimators.processes.covariance import Hyper
+from ampere.estimators.processes.linear_mean import Layers
+from ampere.estimators.processes.sum_process import SumProcess
+from ampere.estimators.processes.totals import COEFFICIENT, Rows
 
 HYPER = Hyper(
     operation=0.3, kind=0.2, rough=0.05, noise=0.02, context=0.08, lengths=(2.0, 1.3, 3.0)

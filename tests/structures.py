@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from ampere.core.layers import Layer, LayerKind, Role
-from ampere.core.sizes import Size, SizePower
-from ampere.core.structure import Call, Port, Structure
-from ampere.core.terms import DType, InputDevice, MemoryFormat, ValueRef
+from ampere.core.program.sizes import Size, SizePower
+from ampere.core.program.structure import Call, Port, Structure
+from ampere.core.program.terms import DType, InputDevice, MemoryFormat, ValueRef
 from ampere.core.widths import Widths
 
 names = st.sampled_from(["in", "out", "width"])

@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.6.0"
 
 if TYPE_CHECKING:
-    from ampere._api import after_steps, align, calibrate, check, evaluate, measure, profile
+    from ampere._api import after_steps, align, calibrate, check, evaluate, measure, profile, sample
     from ampere.acquisition.effort import Effort
     from ampere.acquisition.exchange import ask, tell
+    from ampere.acquisition.families import Network
     from ampere.acquisition.loop import Profiler
     from ampere.acquisition.strategy import Strategy
+    from ampere.cli.progress import progress
     from ampere.core.inputs import Inputs, InputSpec
     from ampere.core.layers import Features, Layer, LayerKind, Role
+    from ampere.core.page import Page
     from ampere.core.training import Training
     from ampere.core.widths import Widths
     from ampere.core.workloads import Settings
@@ -68,6 +71,8 @@ _HOMES = {
     "LocalDevice": "ampere.devices.local",
     "Measurement": "ampere.records.measurement",
     "Meter": "ampere.meters.base",
+    "Network": "ampere.acquisition.families",
+    "Page": "ampere.core.page",
     "Profile": "ampere.profiles.profile",
     "Profiler": "ampere.acquisition.loop",
     "Provenance": "ampere.meters.base",
@@ -92,11 +97,13 @@ _HOMES = {
     "measure": "ampere._api",
     "open_device": "ampere.devices.registry",
     "profile": "ampere._api",
+    "progress": "ampere.cli.progress",
     "prune": "ampere.pruning.prune",
     "read_layers": "ampere.pytorch.models:read",
     "read_rows": "ampere.records.rows",
     "rebuild_model": "ampere.pytorch.pruning.files",
     "report": "ampere.reports.profile_page",
+    "sample": "ampere._api",
     "tell": "ampere.acquisition.exchange",
 }
 
@@ -118,6 +125,8 @@ __all__ = [
     "LocalDevice",
     "Measurement",
     "Meter",
+    "Network",
+    "Page",
     "Profile",
     "Profiler",
     "Provenance",
@@ -142,11 +151,13 @@ __all__ = [
     "measure",
     "open_device",
     "profile",
+    "progress",
     "prune",
     "read_layers",
     "read_rows",
     "rebuild_model",
     "report",
+    "sample",
     "tell",
 ]
 

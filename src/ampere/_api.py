@@ -3,6 +3,7 @@
     profile(model)   learn what this device's layers cost      -> Profile
     measure(model)   meter a model itself                      -> Measurement
     evaluate(model)  compare estimates with metered models     -> Evaluation
+    sample(model)    members of a model's family               -> list[Network]
     check()          is this machine quiet, is energy additive -> Check
     after_steps()    sharpen a profile by a few steps          -> Profile
     align(profile)   joules out of a lab meter's log           -> Profile
@@ -13,15 +14,17 @@ Each runs on this machine unless it is given another device: `open_device("ssh:p
 
 from __future__ import annotations
 
+import itertools
 import os
+import random
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ampere.acquisition.effort import Effort
-from ampere.acquisition.families import Network, input_text, present_loss, read_network
+from ampere.acquisition.families import Network, input_text, members, present_loss, read_network
 from ampere.acquisition.loop import make_profiler, open_journal, reference_of, resume, run_profiler
 from ampere.acquisition.measure import measure as measure_workloads
 from ampere.acquisition.progress import Watch, unwatched
@@ -37,6 +40,7 @@ from ampere.devices.registry import device_or_local
 from ampere.errors import DataError, MeasurementFailed, MeterError
 from ampere.evaluation.check import Check
 from ampere.evaluation.check import check as check_device
+from ampere.evaluation.evaluate import BASELINES
 from ampere.evaluation.evaluate import evaluate as evaluate_device
 from ampere.evaluation.evaluation import Evaluation
 from ampere.meters.base import Meter, Provenance
@@ -187,12 +191,16 @@ def evaluate(
     models: int = 30,
     seed: int = 0,
     steps: int = 10,
+    baselines: Collection[str] = tuple(BASELINES),
     training: Training | None = None,
     effort: Effort | None = None,
     any_device: bool = False,
     watch: Watch = unwatched,
 ) -> Evaluation:
-    """Meter unseen members of a model's family and compare every method with them."""
+    """Meter unseen members of a model's family, and compare the profile and baselines with them.
+
+    NeuralPower, one of the baselines, needs measurements of its own: leave it out to be quick.
+    """
     usual = Profile.load(path).training  # also: is there a profile at all?
     training = training or usual
     training = replace(training, loss=present_loss(training.loss))
@@ -209,10 +217,29 @@ def evaluate(
                 models=models,
                 seed=seed,
                 steps=steps,
+                baselines=baselines,
                 any_device=any_device,
                 effort=effort,
                 watch=watch,
             )
+
+
+def sample(
+    model: str,
+    n: int = 5,
+    input: Input | None = None,
+    *,
+    training: Training | None = None,
+    seed: int = 0,
+) -> list[Network]:
+    """Members of a model's family at random, as the paper draws them (section 4.1).
+
+    `profile.estimate(member.layers)` says what one of them will take.
+    """
+    training = training or Training()
+    training = replace(training, loss=present_loss(training.loss))
+    spec = ModelSpec(model, input_text(input), training)
+    return list(itertools.islice(members(spec, random.Random(seed)), n))
 
 
 def check(
@@ -321,4 +348,5 @@ __all__ = [
     "evaluate",
     "measure",
     "profile",
+    "sample",
 ]

@@ -9,8 +9,8 @@ import pytest
 
 from ampere.core.choices import Choice, at_widths, choices, resample, resize, smallest
 from ampere.core.layers import Features, Layer, LayerKind, Role
-from ampere.core.sizes import Shape, Size
-from ampere.core.structure import Port, Structure
+from ampere.core.program.sizes import Shape, Size
+from ampere.core.program.structure import Port, Structure
 from ampere.core.widths import Widths
 from ampere.errors import ModelError
 

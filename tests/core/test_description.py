@@ -19,9 +19,9 @@ from torch import Tensor, nn
 from ampere.core.choices import resample
 from ampere.core.description import describe
 from ampere.core.layers import Layer, LayerKind, Role
-from ampere.core.sizes import Size, SizePower
-from ampere.core.structure import Call, Port, Structure
-from ampere.core.terms import ValueRef
+from ampere.core.program.sizes import Size, SizePower
+from ampere.core.program.structure import Call, Port, Structure
+from ampere.core.program.terms import ValueRef
 from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.core.variants import sample

@@ -7,7 +7,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.core.proportions import Proportional
+from ampere.core.program.proportions import Proportional
 
 
 def test_a_size_alone_is_its_own_root() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from ampere.core.sizes import (
+from ampere.core.program.sizes import (
     Shape,
     Size,
     SizePower,

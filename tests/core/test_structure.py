@@ -7,9 +7,9 @@ from typing import Any
 
 from hypothesis import given
 
-from ampere.core.sizes import Size
-from ampere.core.structure import Call, Port, Structure
-from ampere.core.terms import ValueRef
+from ampere.core.program.sizes import Size
+from ampere.core.program.structure import Call, Port, Structure
+from ampere.core.program.terms import ValueRef
 from structures import calls, structures, through_json
 
 

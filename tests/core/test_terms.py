@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from ampere.core.sizes import Size, SizePower
-from ampere.core.terms import (
+from ampere.core.program.sizes import Size, SizePower
+from ampere.core.program.terms import (
     DType,
     InputDevice,
     MemoryFormat,

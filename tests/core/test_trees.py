@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given
 
-from ampere.core.trees import leaves, map_leaves, places
+from ampere.core.program.trees import leaves, map_leaves, places
 from structures import terms
 
 

@@ -13,8 +13,8 @@ from torch import nn
 
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, LayerKind, Role
-from ampere.core.sizes import Size, shape_at
-from ampere.core.structure import Structure
+from ampere.core.program.sizes import Size, shape_at
+from ampere.core.program.structure import Structure
 from ampere.core.training import Training
 from ampere.core.variants import Isolation, Plan, Variant, isolate
 from ampere.core.widths import Widths

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.core.layers import Features, Layer, LayerKind, Role
-from ampere.core.sizes import Size
-from ampere.core.structure import Call, Port, Structure
-from ampere.core.terms import ValueRef
+from ampere.core.program.sizes import Size
+from ampere.core.program.structure import Call, Port, Structure
+from ampere.core.program.terms import ValueRef
 from ampere.core.widths import Widths
 from ampere.devices.physics import STAGES, Hardware, load_hardware, paces, simulated_devices
 from ampere.pytorch.graph.counter import with_features

@@ -19,17 +19,13 @@ from torch import nn
 
 import ampere
 from ampere.core.layers import Layer, LayerKind, Role
-from ampere.core.sizes import Size
-from ampere.core.structure import Call, Port, Structure
-from ampere.core.terms import ValueRef
+from ampere.core.program.sizes import Size
+from ampere.core.program.structure import Call, Port, Structure
+from ampere.core.program.terms import ValueRef
 from ampere.core.widths import Widths
 from ampere.core.workloads import Workload
 from ampere.devices import worker_archive as archive_module
-from ampere.devices.worker_archive import (
-    imported_modules,
-    shipped_files,
-    worker_archive,
-)
+from ampere.devices.worker_archive import imported_modules, shipped_files, worker_archive
 from ampere.meters.registry import own_meters
 from ampere.pytorch.runtime.builder import build_layer
 from fakes import VARIANT

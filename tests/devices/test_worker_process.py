@@ -11,20 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.devices.worker_process import (
-    NoAnswer,
-    WorkerProcess,
-    failure_of_ending,
-    parse_answer,
-)
-from ampere.errors import (
-    Crashed,
-    DeviceError,
-    Hung,
-    MeasurementFailed,
-    MeterFault,
-    OutOfMemory,
-)
+from ampere.devices.worker_process import NoAnswer, WorkerProcess, failure_of_ending, parse_answer
+from ampere.errors import Crashed, DeviceError, Hung, MeasurementFailed, MeterFault, OutOfMemory
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals as on Linux and macOS")
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from ampere.core.layers import Layer, Role
 from ampere.core.widths import Widths
 from ampere.errors import DataError
-from ampere.estimators import likelihood
 from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import inflation
 from ampere.estimators.encoding import STEP, depth_context, distinct
+from ampere.estimators.processes import likelihood
 from ampere.estimators.roofline import fit_roofline
 from ampere.profiles import profile as profile_module
 from ampere.profiles.estimate import estimate

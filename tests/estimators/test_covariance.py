@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.gaussian_process.kernels import Matern
 
-from ampere.estimators.covariance import (
+from ampere.estimators.processes.covariance import (
     KERNELS,
     alike,
     covariance,

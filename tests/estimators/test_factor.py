@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.core.arrays import Array
-from ampere.estimators.factor import Factor
+from ampere.estimators.processes.factor import Factor
 
 
 def some_covariance(n: int, seed: int) -> Array:

@@ -10,8 +10,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
 from ampere.errors import DataError
-from ampere.estimators.covariance import KERNELS
-from ampere.estimators.gp import (
+from ampere.estimators.processes.covariance import KERNELS
+from ampere.estimators.processes.gp import (
     LENGTH,
     NOISE_VAR,
     SIGNAL_VAR,

@@ -11,9 +11,9 @@ from hypothesis import given
 from scipy.stats import multivariate_normal
 
 from ampere.core.arrays import Array
-from ampere.estimators import likelihood as likelihood_module
-from ampere.estimators.likelihood import LENGTH, PRIORS, Likelihood, some_of
-from ampere.estimators.sum_process import fit
+from ampere.estimators.processes import likelihood as likelihood_module
+from ampere.estimators.processes.likelihood import LENGTH, PRIORS, Likelihood, some_of
+from ampere.estimators.processes.sum_process import fit
 from random_rows import (
     HYPER,
     drift,

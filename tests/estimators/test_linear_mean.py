@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.estimators import linear_mean
-from ampere.estimators.linear_mean import expand
+from ampere.estimators.processes import linear_mean
+from ampere.estimators.processes.linear_mean import expand
 from random_rows import FEATURES, OPERATIONS, seeds, some_layers, some_rows
 
 

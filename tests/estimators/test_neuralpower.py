@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.core.layers import Layer, LayerKind, Role
-from ampere.core.structure import Structure
+from ampere.core.program.structure import Structure
 from ampere.core.variants import Isolation, Plan
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, NotCovered

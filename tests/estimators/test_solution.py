@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import DataError
-from ampere.estimators import gp, likelihood, linear_mean
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.methods import METHODS, ProfileFit, fit_rows
+from ampere.estimators.processes import gp, likelihood, linear_mean
 from ampere.estimators.solution import rebuild, solution_of
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement

@@ -15,11 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.core.arrays import Array
-from ampere.estimators import sum_process
-from ampere.estimators.covariance import covariance
-from ampere.estimators.linear_mean import Layers
-from ampere.estimators.sum_process import SumProcess, condition, fit
-from ampere.estimators.totals import Rows
+from ampere.estimators.processes import sum_process
+from ampere.estimators.processes.covariance import covariance
+from ampere.estimators.processes.linear_mean import Layers
+from ampere.estimators.processes.sum_process import SumProcess, condition, fit
+from ampere.estimators.processes.totals import Rows
 from random_rows import (
     HYPER,
     drift,

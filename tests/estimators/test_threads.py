@@ -8,8 +8,8 @@ import scipy.optimize  # noqa: F401 - brings a BLAS of its own
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from ampere.core.arrays import Array
-from ampere.estimators import gp
-from ampere.estimators.threads import single_threaded
+from ampere.estimators.processes import gp
+from ampere.estimators.processes.threads import single_threaded
 
 
 def blas_threads() -> set[int]:

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from hypothesis import given
 
-from ampere.estimators.linear_mean import expand
-from ampere.estimators.totals import drift, terms, walk
+from ampere.estimators.processes.linear_mean import expand
+from ampere.estimators.processes.totals import drift, terms, walk
 from random_rows import HYPER, OPERATIONS, seeds, some_layers, some_rows
 from random_rows import drift as drift_by_definition
 

@@ -8,14 +8,17 @@ import random
 
 import pytest
 
+import ampere
 from ampere.acquisition.families import members, resample
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.loop import open_journal, run_profiler
 from ampere.acquisition.strategy import Strategy
-from ampere.core.sizes import shape_at
+from ampere.core.program.sizes import shape_at
 from ampere.core.workloads import ModelSpec
-from ampere.errors import FingerprintError, NotCovered
+from ampere.errors import DataError, FingerprintError, NotCovered
 from ampere.evaluation.evaluate import evaluate
+from ampere.evaluation.evaluation import Evaluation, ModelResult
+from ampere.meters.base import Provenance
 from fakes import FakeDevice, known_cost, total
 
 
@@ -113,3 +116,48 @@ def test_another_device_and_an_uncovered_family_are_refused(tmp_path) -> None:  
         device.fingerprint = Fingerprint({"device": "another"})
         with pytest.raises(FingerprintError, match="another"):
             evaluate(ModelSpec("zoo:lstm"), journal, device, models=1)
+
+
+def test_baselines_can_be_left_out(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    from ampere.pytorch.graph.counter import with_features
+    from ampere.pytorch.models import plan_variants, read
+
+    device = NamedFake(features=lambda layer: with_features(layer).features)
+    journal, _ = open_journal(tmp_path / "lstm.ampere", device)
+    with journal:
+        run_profiler(
+            Isolator(plan_variants(read("zoo:lstm")), Strategy(max_points=6)), device, journal
+        )
+        before = len(journal.measurements)
+        spec = ModelSpec("zoo:lstm")
+        evaluation = evaluate(spec, journal, device, models=2, baselines=["flops"])
+        assert evaluation.methods == ["additive", "flops", "extrapolation", "repeat"]
+        assert len(journal.measurements) == before  # NeuralPower's single stages were not needed
+        with pytest.raises(DataError, match="no baseline 'magic': use some of paper, roofline"):
+            evaluate(spec, journal, device, models=1, baselines=["flops", "magic"])
+
+
+def test_a_line_per_model() -> None:
+    results = (
+        ModelResult("a", 1.0, 0.1, 1.0, 1.0, {"additive": 1.1, "flops": 0.5}, (0.9, 1.2), 1e6),
+        ModelResult("b", 2.0, 0.2, 2.0, 2.0, {"flops": 3.0}, None, 1e6),
+    )
+    evaluation = Evaluation(results, (), 8, 1.0, "pi", Provenance.MODELLED, 2.0)
+    page = evaluation.by_model("flops", "paper")
+    assert page.headers == [
+        *("model", "estimate", "90 % interval", "metered (modelled)", "error"),
+        *("by flops", "error", "by paper", "error"),
+    ]
+    assert [list(row) for row in page.rows] == [
+        ["a", "1.10 J", "900 mJ – 1.20 J", "1.00 J", "+10.0 %", "500 mJ", "-50.0 %", "-", "-"],
+        ["b", "-", "-", "2.00 J", "-", "3.00 J", "+50.0 %", "-", "-"],
+    ]
+    assert page.facts == [("energy", "joules are modelled from CPU time, not measured")]
+
+
+def test_members_can_be_drawn_by_hand() -> None:
+    drawn = ampere.sample("zoo:lenet5", 3, seed=5)
+    assert [each.name for each in drawn] == [
+        each.name for each in ampere.sample("zoo:lenet5", 4, seed=5)[:3]
+    ]
+    assert drawn[0].layers == ampere.read_layers(drawn[0].name)

@@ -15,14 +15,7 @@ from ampere.errors import DataError
 from ampere.profiles.family_tables import FamilyTables
 from ampere.pruning.guide import EnergyGuide
 from ampere.pruning.space import Space
-from ampere.pruning.strategies import (
-    STRATEGIES,
-    Evolution,
-    Gradient,
-    Random,
-    WidthStrategy,
-    draw,
-)
+from ampere.pruning.strategies import STRATEGIES, Evolution, Gradient, Random, WidthStrategy, draw
 from pruning.spaces import (
     TableGuide,
     between,

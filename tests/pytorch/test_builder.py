@@ -16,8 +16,8 @@ from torch import nn
 
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, LayerKind, Role
-from ampere.core.structure import Call, Port, Structure
-from ampere.core.terms import ValueRef
+from ampere.core.program.structure import Call, Port, Structure
+from ampere.core.program.terms import ValueRef
 from ampere.core.widths import Widths
 from ampere.errors import ModelError
 from ampere.pytorch.graph.model_reading import read_layers

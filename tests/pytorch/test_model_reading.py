@@ -17,9 +17,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.core.layers import Layer, Role
-from ampere.core.sizes import Size
-from ampere.core.structure import Structure
-from ampere.core.terms import ValueRef
+from ampere.core.program.sizes import Size
+from ampere.core.program.structure import Structure
+from ampere.core.program.terms import ValueRef
 from ampere.core.training import Training
 from ampere.errors import ModelError
 from ampere.pytorch.graph.model_reading import read_layers

@@ -12,20 +12,13 @@ import torch
 from torch import nn
 
 from ampere.core.layers import structure_of
-from ampere.core.trees import Path
+from ampere.core.program.trees import Path
 from ampere.devices.physics import load_hardware, paces, simulated_devices
 from ampere.pytorch.graph.channels import Dims
 from ampere.pytorch.graph.recorder import TracedCall
 from ampere.pytorch.models import make_slimmer, plan_variants, read_whole
 from ampere.pytorch.modules import registry
-from ampere.pytorch.modules.base import (
-    PLAIN_NAMING,
-    ModuleRecord,
-    Physics,
-    Place,
-    Pruning,
-    Sizing,
-)
+from ampere.pytorch.modules.base import PLAIN_NAMING, ModuleRecord, Physics, Place, Pruning, Sizing
 from ampere.pytorch.modules.registry import (
     RECORDS,
     holds_parameters,

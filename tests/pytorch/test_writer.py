@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, Role, structure_of
-from ampere.core.structure import Structure
+from ampere.core.program.structure import Structure
 from ampere.core.training import Training
 from ampere.errors import ModelError
 from ampere.pytorch.graph.recorder import Value

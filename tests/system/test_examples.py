@@ -17,6 +17,15 @@ def test_every_example_compiles(tmp_path):
         py_compile.compile(str(file), cfile=str(tmp_path / "out.pyc"), doraise=True)
 
 
+def test_examples_need_nothing_but_the_public_names():
+    for file in sorted(EXAMPLES.glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert (node.module or "").partition(".")[0] != "ampere", file
+            if isinstance(node, ast.Import):
+                assert not any(alias.name.startswith("ampere.") for alias in node.names), file
+
+
 def test_the_runner_needs_pytorch_and_nothing_else():
     """It is run by test_asking; here, what it could import at all."""
     tree = ast.parse((EXAMPLES / "runner.py").read_text(), feature_version=(3, 7))

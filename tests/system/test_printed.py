@@ -33,8 +33,8 @@ def layer(name: str, kind: LayerKind, count: int = 1, **widths: int) -> Layer:
     return Layer(name, kind, Widths({k.rstrip("_"): v for k, v in widths.items()}), count=count)
 
 
-def line(of: Layer, energy_j: float, std: float, time_s: float) -> Line:
-    return Line(of, Cost(energy_j, std, time_s, 0.1 * time_s))
+def line(of: Layer, energy_j: float, std: float, time_s: float | None) -> Line:
+    return Line(of, Cost(energy_j, std, time_s, None if time_s is None else 0.1 * time_s))
 
 
 def an_estimate(**changes: object) -> Estimate:
@@ -63,11 +63,11 @@ def an_estimate(**changes: object) -> Estimate:
 def an_uncovered_estimate() -> Estimate:
     missing = (layer("pool", LayerKind("hidden pool", Role.HIDDEN, "pool"), width=8),) * 2
     return an_estimate(
-        lines=(line(layer("stem", CONV1, out=16), 0.0123, 0.0005, math.nan),),
+        lines=(line(layer("stem", CONV1, out=16), 0.0123, 0.0005, None),),
         energy_j=0.0123,
         energy_j_std=0.001,
-        time_s=math.nan,
-        time_s_std=math.nan,
+        time_s=None,
+        time_s_std=None,
         steps=1,
         uncovered=missing,
         provenance=Provenance.COUNTER,

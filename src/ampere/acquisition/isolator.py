@@ -18,9 +18,9 @@ from ampere.acquisition.strategy import Strategy
 from ampere.core.layers import Role
 from ampere.core.variants import MOST_LAYERS, Isolation, Plan, Variant, isolate
 from ampere.core.widths import Widths
-from ampere.estimators import gp
 from ampere.estimators.base import usable
 from ampere.estimators.paper import ORDER, KindProcess, fit_kind, isolated_points
+from ampere.estimators.processes import gp
 from ampere.records.measurement import Measurement
 
 GRID = 24  # candidates along each of two widths

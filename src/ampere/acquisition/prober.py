@@ -30,7 +30,7 @@ from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import inflation, usable
 from ampere.estimators.encoding import STEP, depth_context, distinct
-from ampere.estimators.sum_process import SumProcess
+from ampere.estimators.processes.sum_process import SumProcess
 from ampere.records.failure import Cause
 from ampere.records.measurement import Measurement
 

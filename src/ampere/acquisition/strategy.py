@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ampere.errors import DataError
-from ampere.estimators.covariance import KERNELS
 from ampere.estimators.methods import METHODS
+from ampere.estimators.processes.covariance import KERNELS
 
 GUIDES = ("energy", "time")
 # The paper's own for a kind of layer; for whole models, what a minute of measuring can reach.

@@ -13,8 +13,8 @@ from fractions import Fraction
 from math import lcm
 
 from ampere.core.layers import Features, Layer, sources_of, structure_of
-from ampere.core.proportions import Proportional
-from ampere.core.sizes import Shape, Size
+from ampere.core.program.proportions import Proportional
+from ampere.core.program.sizes import Shape, Size
 from ampere.core.widths import Widths
 from ampere.errors import ModelError
 

@@ -20,11 +20,11 @@ from dataclasses import replace
 from typing import Any
 
 from ampere.core.layers import Layer, Role, Source, sources_of, structure_of
-from ampere.core.sizes import shape_at
-from ampere.core.structure import Call, Port
-from ampere.core.terms import Term, ValueRef, number_at, term_to_json
+from ampere.core.program.sizes import shape_at
+from ampere.core.program.structure import Call, Port
+from ampere.core.program.terms import Term, ValueRef, number_at, term_to_json
+from ampere.core.program.trees import map_leaves
 from ampere.core.training import training_of
-from ampere.core.trees import map_leaves
 from ampere.core.types import Json
 
 

@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Tuple  # for Python 3.8, on old devices
 
-from ampere.core.structure import Structure
+from ampere.core.program.structure import Structure
 from ampere.core.types import Json
 from ampere.core.widths import Widths
 from ampere.errors import DataError, ModelError

@@ -18,8 +18,8 @@ from math import gcd
 from typing import Protocol
 
 from ampere.core.layers import Layer, LayerKind, Role, structure_of
-from ampere.core.sizes import Shape, Size, shape_at, steps_to_meet
-from ampere.core.structure import Structure
+from ampere.core.program.sizes import Shape, Size, shape_at, steps_to_meet
+from ampere.core.program.structure import Structure
 from ampere.core.training import DTYPES
 from ampere.core.widths import Widths
 from ampere.errors import ModelError

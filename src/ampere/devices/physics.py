@@ -38,10 +38,10 @@ from importlib.resources import files
 from itertools import chain, repeat
 
 from ampere.core.layers import Layer, Role
-from ampere.core.sizes import Size
-from ampere.core.structure import Call
-from ampere.core.terms import Term, number_at
-from ampere.core.trees import leaves
+from ampere.core.program.sizes import Size
+from ampere.core.program.structure import Call
+from ampere.core.program.terms import Term, number_at
+from ampere.core.program.trees import leaves
 from ampere.errors import DeviceError
 from ampere.meters.base import Resolution
 from ampere.pytorch.modules.registry import holds_parameters, record_named

@@ -14,14 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from ampere import errors
-from ampere.errors import (
-    AmpereError,
-    Crashed,
-    DeviceError,
-    Hung,
-    MeasurementFailed,
-    OutOfMemory,
-)
+from ampere.errors import AmpereError, Crashed, DeviceError, Hung, MeasurementFailed, OutOfMemory
 
 END_S = 5.0  # between a worker's last word and its end
 

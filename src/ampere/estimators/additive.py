@@ -20,26 +20,13 @@ from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
-from ampere.estimators import sum_process
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, inflation, usable
-from ampere.estimators.covariance import Hyper
-from ampere.estimators.encoding import (
-    STEP,
-    Encoder,
-    count,
-    depth_context,
-    distinct,
-    in_order,
-)
-from ampere.estimators.rejection import (
-    ENOUGH,
-    gross_faults,
-    suspects,
-    wrong_joules,
-    wrong_seconds,
-)
-from ampere.estimators.sum_process import Solution, SumProcess
-from ampere.estimators.totals import Rows
+from ampere.estimators.encoding import STEP, Encoder, count, depth_context, distinct, in_order
+from ampere.estimators.processes import sum_process
+from ampere.estimators.processes.covariance import Hyper
+from ampere.estimators.processes.sum_process import Solution, SumProcess
+from ampere.estimators.processes.totals import Rows
+from ampere.estimators.rejection import ENOUGH, gross_faults, suspects, wrong_joules, wrong_seconds
 from ampere.records.measurement import Measurement
 
 TILES = (0, 8, 16, 32)  # what a device may round widths up to; the data choose

@@ -21,7 +21,7 @@ from ampere.core.arrays import Array, Ints
 from ampere.core.layers import Features, Layer, LayerIdentity, LayerKind, Role
 from ampere.core.variants import MOST_LAYERS
 from ampere.core.widths import Widths
-from ampere.estimators.linear_mean import Layers
+from ampere.estimators.processes.linear_mean import Layers
 from ampere.records.measurement import Measurement
 
 # Every network has it once: what a step costs whatever its layers are.

@@ -20,8 +20,8 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer, Role
 from ampere.errors import DataError, NotCovered
-from ampere.estimators import gp
 from ampere.estimators.base import Cost, Layerwise, typical_error, usable
+from ampere.estimators.processes import gp
 from ampere.records.measurement import Measurement
 
 ORDER = (Role.LAST, Role.FIRST, Role.HIDDEN)

@@ -14,8 +14,8 @@ import numpy as np
 
 from ampere.estimators.base import Cost, Fit
 from ampere.estimators.encoding import STEP, Encoder
+from ampere.estimators.processes.sum_process import SumProcess
 from ampere.estimators.roofline import fit_mean
-from ampere.estimators.sum_process import SumProcess
 from ampere.records.measurement import Measurement
 
 ENOUGH = 8  # rows, before one of them can be called wrong

@@ -10,9 +10,9 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.errors import DataError, NotCovered
-from ampere.estimators import linear_mean
 from ampere.estimators.base import Cost, Layerwise, Prediction, usable
 from ampere.estimators.encoding import STEP, Encoder, distinct, in_order
+from ampere.estimators.processes import linear_mean
 from ampere.records.measurement import Measurement
 
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from ampere.core.types import Json
 from ampere.errors import DataError
-from ampere.estimators import gp, sum_process
 from ampere.estimators.additive import TILES, AdditiveFit, rebuild_additive
 from ampere.estimators.base import Rejection
-from ampere.estimators.covariance import Hyper
-from ampere.estimators.likelihood import SCALES
 from ampere.estimators.paper import KindHyper, PaperFit, fit_paper
+from ampere.estimators.processes import gp, sum_process
+from ampere.estimators.processes.covariance import Hyper
+from ampere.estimators.processes.likelihood import SCALES
 from ampere.records.measurement import Measurement
 
 

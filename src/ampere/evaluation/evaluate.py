@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network, members
@@ -36,13 +36,13 @@ from ampere.profiles.profile import Profile
 from ampere.records.journal import Journal
 from ampere.records.measurement import Measurement
 
-OTHERS: tuple[Callable[[Sequence[Measurement]], Fit], ...] = (
-    fit_paper,
-    fit_roofline,
-    fit_flops,
-    fit_flops_affine,
-    fit_neuralpower,
-)
+BASELINES: Mapping[str, Callable[[Sequence[Measurement]], Fit]] = {
+    "paper": fit_paper,
+    "roofline": fit_roofline,
+    "flops": fit_flops,
+    "flops_affine": fit_flops_affine,
+    "neuralpower": fit_neuralpower,
+}
 
 
 def evaluate(
@@ -53,6 +53,7 @@ def evaluate(
     models: int = 30,
     seed: int = 0,
     steps: int = STEPS,
+    baselines: Collection[str] = tuple(BASELINES),
     any_device: bool = False,
     effort: Effort | None = None,
     watch: Watch = unwatched,
@@ -62,13 +63,16 @@ def evaluate(
     NeuralPower needs single stages of its own; they are kept in the profile. The metered models
     are not: they must stay unseen.
     """
+    if unknown := set(baselines) - set(BASELINES):
+        raise DataError(f"no baseline {min(unknown)!r}: use some of {', '.join(BASELINES)}")
     if not any_device:
         refuse_to_mix(device.fingerprint, journal.header.fingerprint)
     profile = Profile(tuple(journal.measurements), journal.header)
     drawn = _draw_unseen(spec, journal, models, seed)
     _refuse_uncovered(drawn, profile)
-    _meter_single_stages(spec, journal, device, watch)
-    others = [fit(journal.measurements) for fit in OTHERS]
+    if "neuralpower" in baselines:
+        _meter_single_stages(spec, journal, device, watch)
+    others = [fit(journal.measurements) for name, fit in BASELINES.items() if name in baselines]
     return compare(drawn, profile, others, journal, device, steps=steps, effort=effort, watch=watch)
 
 

@@ -152,8 +152,49 @@ class Evaluation:
             facts=facts,
         )
 
+    def by_model(self, *others: str) -> Page:
+        """A line per model: its estimate with the interval, its metered joules, other methods."""
+        first = self.methods[0]
+        rows = [
+            (
+                result.model,
+                *_joules(result.estimates_j.get(first)),
+                " – ".join(map(units.joules, result.interval_j)) if result.interval_j else "-",
+                units.joules(result.energy_j),
+                *_errors_in_percent(result, first),
+                *(
+                    cell
+                    for other in others
+                    for cell in (
+                        *_joules(result.estimates_j.get(other)),
+                        *_errors_in_percent(result, other),
+                    )
+                ),
+            )
+            for result in self.results
+        ]
+        headers = ["model", "estimate", "90 % interval"]
+        headers += [f"metered ({self.provenance.metered})", "error"]
+        headers += [head for other in others for head in (f"by {other}", "error")]
+        return Page(
+            f"{units.plural(len(self.results), 'unseen model')}, joules of a training step",
+            headers=headers,
+            rows=rows,
+            align="<" + ">" * (len(headers) - 1),
+            facts=[("energy", f"joules are {self.provenance.origin}")],
+        )
+
     def _errors(self, method: str) -> list[float]:
         return _errors_of(method, self.results)
+
+
+def _joules(energy_j: float | None) -> list[str]:
+    return ["-" if energy_j is None else units.joules(energy_j)]
+
+
+def _errors_in_percent(result: ModelResult, method: str) -> list[str]:
+    error = result.error(method)
+    return ["-" if error is None else f"{100 * error:+.1f} %"]
 
 
 def _percents(form: str, *values: float | None) -> list[str]:

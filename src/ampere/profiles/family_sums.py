@@ -14,10 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from ampere.core.arrays import Array, Ints
-from ampere.estimators import linear_mean, sum_process
 from ampere.estimators.base import inflation
-from ampere.estimators.covariance import Hyper, matern52, scaled_distance
 from ampere.estimators.encoding import STEP
+from ampere.estimators.processes import linear_mean, sum_process
+from ampere.estimators.processes.covariance import Hyper, matern52, scaled_distance
 from ampere.profiles.grid import Grid, Place
 from ampere.profiles.lookup import Axes, Table, add_up, in_chunks, join
 

@@ -20,9 +20,9 @@ from ampere.core.choices import Choice
 from ampere.core.layers import Features, Layer
 from ampere.core.widths import Widths
 from ampere.errors import DataError
-from ampere.estimators import linear_mean
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.polynomials import SAMPLES, fit_features
+from ampere.estimators.processes import linear_mean
 from ampere.profiles.lookup import Axes
 
 Count = Callable[[Layer], Layer]  # fills in a layer's features

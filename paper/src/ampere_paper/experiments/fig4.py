@@ -10,7 +10,7 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.core.page import Page
 from ampere.core.types import Json
-from ampere.estimators import gp
+from ampere.estimators.processes import gp
 from ampere_paper.experiments.experiment import Experiment
 from ampere_paper.experiments.words import holds, span, table_of, where
 from ampere_paper.figures import canvas

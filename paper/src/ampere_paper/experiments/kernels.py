@@ -11,8 +11,8 @@ import numpy as np
 from ampere.acquisition.progress import Event
 from ampere.core.page import Page
 from ampere.core.types import Json
-from ampere.estimators.covariance import KERNELS
 from ampere.estimators.paper import fit_paper
+from ampere.estimators.processes.covariance import KERNELS
 from ampere_paper.experiments.experiment import Experiment
 from ampere_paper.experiments.words import holds, table_of, where
 from ampere_paper.figures import canvas

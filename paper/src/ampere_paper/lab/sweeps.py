@@ -9,7 +9,7 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.core.widths import Widths
-from ampere.estimators import gp
+from ampere.estimators.processes import gp
 from ampere.meters.base import Provenance
 from ampere.records.measurement import Measurement, succeeded
 from ampere_paper.lab.benches import Bench

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
-from ampere.core.proportions import Proportional
+from ampere.core.program.proportions import Proportional
 
 
 class Channels(Proportional):

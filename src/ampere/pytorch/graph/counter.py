@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from ampere.core.layers import Features, Layer, structure_of
-from ampere.core.sizes import shape_at
+from ampere.core.program.sizes import shape_at
 from ampere.core.widths import Widths
 from ampere.pytorch.graph.recorder import tensors_in
 from ampere.pytorch.graph.recurrence import RECURRENT, Shortened, left_out_flops, shorten

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ampere.core.layers import LayerKind, Role
-from ampere.core.structure import Call, Structure
+from ampere.core.program.structure import Call, Structure
 from ampere.core.training import Training
 from ampere.pytorch.modules.base import ModuleRecord, Place
 from ampere.pytorch.modules.registry import record_named, record_of_function

@@ -14,7 +14,7 @@ from torch import nn
 
 from ampere.core.inputs import Inputs
 from ampere.core.layers import Layer, Role
-from ampere.core.sizes import Size
+from ampere.core.program.sizes import Size
 from ampere.core.training import PLAIN, Training
 from ampere.errors import ModelError
 from ampere.pytorch.graph.channels import Channels

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
-from ampere.core.trees import Path, leaves, map_leaves, places
+from ampere.core.program.trees import Path, leaves, map_leaves, places
 from ampere.errors import ModelError
 from ampere.pytorch.graph.shortcuts import quick, run_quickly
 from ampere.pytorch.modules.registry import is_standard, record_of

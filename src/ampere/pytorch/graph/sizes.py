@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ampere.core.trees import Path, leaves, map_leaves
+from ampere.core.program.trees import Path, leaves, map_leaves
 from ampere.pytorch.graph.channels import Channels, Dim, Dims, Power, Scaled, new, pin, same
 from ampere.pytorch.graph.literals import Template, propose
 from ampere.pytorch.graph.recorder import TracedCall, Value, tensors_in

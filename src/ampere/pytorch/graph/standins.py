@@ -14,11 +14,11 @@ from fractions import Fraction
 import torch
 
 from ampere.core.layers import Layer, LayerKind, Role, structure_of
-from ampere.core.sizes import Shape, Size, shape_at
-from ampere.core.structure import Call, Port, Structure
-from ampere.core.terms import Term, ValueRef, fill
+from ampere.core.program.sizes import Shape, Size, shape_at
+from ampere.core.program.structure import Call, Port, Structure
+from ampere.core.program.terms import Term, ValueRef, fill
+from ampere.core.program.trees import map_leaves
 from ampere.core.training import DTYPES, training_of_kind
-from ampere.core.trees import map_leaves
 from ampere.core.widths import Widths
 from ampere.errors import ModelError
 from ampere.pytorch.graph.kinds import describe

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from ampere.core.inputs import Inputs
-from ampere.core.trees import map_leaves
+from ampere.core.program.trees import map_leaves
 from ampere.errors import ModelError
 from ampere.pytorch.graph.recorder import (
     Recorder,

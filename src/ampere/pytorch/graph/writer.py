@@ -12,11 +12,11 @@ import torch
 
 from ampere.core.inputs import Inputs
 from ampere.core.layers import Layer, Role
-from ampere.core.sizes import Size, SizePower
-from ampere.core.structure import Call, Port, Structure
-from ampere.core.terms import DType, InputDevice, MemoryFormat, Term, ValueRef
+from ampere.core.program.sizes import Size, SizePower
+from ampere.core.program.structure import Call, Port, Structure
+from ampere.core.program.terms import DType, InputDevice, MemoryFormat, Term, ValueRef
+from ampere.core.program.trees import map_leaves
 from ampere.core.training import Training
-from ampere.core.trees import map_leaves
 from ampere.core.widths import Widths
 from ampere.errors import ModelError
 from ampere.pytorch.graph.channels import Channels, Dim, Power, Scaled, free

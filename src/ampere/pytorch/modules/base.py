@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ampere.core.terms import Term
-from ampere.core.trees import Path
+from ampere.core.program.terms import Term
+from ampere.core.program.trees import Path
 from ampere.core.types import Json
 from ampere.pytorch.graph.channels import Dims
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ampere.core.trees import Path
+from ampere.core.program.trees import Path
 from ampere.pytorch.graph.channels import Dims, new
 from ampere.pytorch.modules.base import (
     NO_PRODUCTS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ampere.core.trees import Path
+from ampere.core.program.trees import Path
 from ampere.pytorch.graph.channels import Dims, must_divide
 from ampere.pytorch.modules.base import (
     NO_PRODUCTS,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ampere.core.terms import Term
-from ampere.core.trees import Path
+from ampere.core.program.terms import Term
+from ampere.core.program.trees import Path
 from ampere.pytorch.graph.channels import Dim, Dims, new, same, scale
 from ampere.pytorch.modules.base import (
     PLAIN_NAMING,

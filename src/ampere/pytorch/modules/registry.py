@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ampere.core.structure import Call
+from ampere.core.program.structure import Call
 from ampere.pytorch.modules import (
     activation,
     attention,

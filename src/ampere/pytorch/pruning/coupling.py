@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ampere.core.arrays import Ints
-from ampere.core.trees import Path
+from ampere.core.program.trees import Path
 from ampere.pytorch.graph.channels import Channels, Dim, Dims, Scaled, free
 from ampere.pytorch.graph.model_reading import ModelReading
 from ampere.pytorch.graph.recorder import TracedCall, Value

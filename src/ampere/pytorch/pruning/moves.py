@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ampere.core.arrays import Ints
-from ampere.core.trees import Path, map_leaves
+from ampere.core.program.trees import Path, map_leaves
 from ampere.pytorch.graph.recorder import TracedCall, Value, tensors_in
 
 MOST = 1 << 24  # entries that float32 can still tell apart

@@ -23,7 +23,7 @@ from ampere.core.arrays import Array, Ints
 from ampere.core.choices import choices, resize
 from ampere.core.inputs import Inputs
 from ampere.core.layers import Layer, structure_of
-from ampere.core.structure import Call
+from ampere.core.program.structure import Call
 from ampere.core.training import Training
 from ampere.errors import ModelError
 from ampere.pytorch.graph.channels import Channels

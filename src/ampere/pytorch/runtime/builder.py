@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from ampere.core.layers import Layer, Source, sources_of, structure_of
-from ampere.core.sizes import shape_at
-from ampere.core.structure import Call, Port, Structure
-from ampere.core.terms import DType, InputDevice, MemoryFormat, Term, ValueRef, number_at
-from ampere.core.trees import leaves, map_leaves
+from ampere.core.program.sizes import shape_at
+from ampere.core.program.structure import Call, Port, Structure
+from ampere.core.program.terms import DType, InputDevice, MemoryFormat, Term, ValueRef, number_at
+from ampere.core.program.trees import leaves, map_leaves
 from ampere.errors import ModelError
 
 IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")

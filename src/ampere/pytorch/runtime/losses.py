@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ampere.core.trees import leaves
+from ampere.core.program.trees import leaves
 from ampere.errors import AmpereError, ModelError
 from ampere.pytorch.runtime.loader import homes_of, in_words, load_loss, names_loss, raised
 

@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Dict, List, Tuple, Union  # for Python 3.8, on old devices
 
-from ampere.core.sizes import Size, SizePower
-from ampere.core.trees import map_leaves
+from ampere.core.program.sizes import Size, SizePower
+from ampere.core.program.trees import map_leaves
 from ampere.core.types import Json
 from ampere.errors import DataError
 

@@ -17,10 +17,10 @@ from dataclasses import replace
 import numpy as np
 
 from ampere.core.arrays import Array, Ints
-from ampere.estimators.covariance import Hyper, alike, bulge, scaled_distance, varying
-from ampere.estimators.factor import Factor
-from ampere.estimators.linear_mean import Layers
-from ampere.estimators.totals import COEFFICIENT, Rows, drift, terms
+from ampere.estimators.processes.covariance import Hyper, alike, bulge, scaled_distance, varying
+from ampere.estimators.processes.factor import Factor
+from ampere.estimators.processes.linear_mean import Layers
+from ampere.estimators.processes.totals import COEFFICIENT, Rows, drift, terms
 
 # Hyper-parameters are fitted on so many rows and layers at most; conditioned on are all.
 FIT_ROWS, FIT_LAYERS = 200, 500

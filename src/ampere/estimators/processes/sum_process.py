@@ -47,12 +47,12 @@ from functools import cached_property
 import numpy as np
 
 from ampere.core.arrays import Array
-from ampere.estimators.covariance import Hyper, covariance
-from ampere.estimators.factor import Factor
-from ampere.estimators.likelihood import maximise
-from ampere.estimators.linear_mean import Layers, expand, fit_coefficients
-from ampere.estimators.threads import single_threaded
-from ampere.estimators.totals import COEFFICIENT, DRIFT, Rows, Terms, drift, terms, walk
+from ampere.estimators.processes.covariance import Hyper, covariance
+from ampere.estimators.processes.factor import Factor
+from ampere.estimators.processes.likelihood import maximise
+from ampere.estimators.processes.linear_mean import Layers, expand, fit_coefficients
+from ampere.estimators.processes.threads import single_threaded
+from ampere.estimators.processes.totals import COEFFICIENT, DRIFT, Rows, Terms, drift, terms, walk
 
 BLOCK = 400  # layers whose covariances with all others are held at once
 

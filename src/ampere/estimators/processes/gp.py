@@ -28,9 +28,9 @@ import numpy.typing as npt
 
 from ampere.core.arrays import Array
 from ampere.errors import DataError
-from ampere.estimators.covariance import KERNELS, Kernel
-from ampere.estimators.factor import Factor
-from ampere.estimators.threads import single_threaded
+from ampere.estimators.processes.covariance import KERNELS, Kernel
+from ampere.estimators.processes.factor import Factor
+from ampere.estimators.processes.threads import single_threaded
 
 
 class Prior(NamedTuple):

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ampere.core.arrays import Array, Ints
-from ampere.estimators.covariance import Hyper
-from ampere.estimators.linear_mean import Layers, expand
+from ampere.estimators.processes.covariance import Hyper
+from ampere.estimators.processes.linear_mean import Layers, expand
 
 COEFFICIENT = 1.0  # prior standard deviation of a coefficient, relative to its value
 # Relative drift that no correction takes out, and the seconds over which it forgets itself. Not

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ampere.core.arrays import Array, Ints
-from ampere.estimators.linear_mean import Layers
+from ampere.estimators.processes.linear_mean import Layers
 
 
 class Kernel(NamedTuple):

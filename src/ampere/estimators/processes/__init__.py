@@ -1,0 +1,1 @@
+"""Processes: Gaussian processes on arrays, of one layer and of sums of layers."""
