@@ -7,10 +7,11 @@ What runs besides fits, such as training on a device, keeps the threads that it 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -21,7 +22,13 @@ def single_threaded(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> R:
-        with threadpool_limits(limits=1, user_api="blas"):
+        with _controller("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas"):
             return function(*args, **kwargs)
 
     return limited
+
+
+@functools.lru_cache(maxsize=2)
+def _controller(with_scipy: bool) -> ThreadpoolController:
+    """The libraries that are loaded; to look for them takes milliseconds, a small fit as long."""
+    return ThreadpoolController()
