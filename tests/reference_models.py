@@ -922,6 +922,22 @@ def inplace(width: int) -> Network:
     return Network(conv_norm_relu(3, width), body, pooled_head(width))
 
 
+class Bags(nn.Module):
+    """A recommender: bags of ids of two tables beside features, and their products."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.liked = nn.EmbeddingBag(VOCABULARY, width)
+        self.shown = nn.EmbeddingBag(VOCABULARY, width, mode="max")
+        self.dense = nn.Linear(8, width)
+        self.mix, self.head = nn.Linear(3 * width, 2 * width), nn.Linear(2 * width, CLASSES)
+
+    def forward(self, liked: Tensor, shown: Tensor, features: Tensor) -> Tensor:
+        one, other = self.liked(liked), self.shown(shown)
+        x = torch.cat([one, one * other, torch.tanh(self.dense(features))], 1)
+        return self.head(torch.relu(self.mix(x)))
+
+
 # --- The references -------------------------------------------------------------------------------
 
 
@@ -971,6 +987,7 @@ REFERENCES: dict[str, Reference] = {
         over_sequence("bilstm", BiLSTMClassifier, TOKENS),
         over_sequence("gru", GRUClassifier, f"{LENGTH}x9"),
         over_sequence("seq2seq", Seq2Seq, TOKEN_PAIR),
+        over_sequence("bags", Bags, f"{TOKEN_PAIR}, features=8"),
         Reference("unet", partial(UNet, Up), IMAGE),
         Reference("unet_interpolate", partial(UNet, InterpolatedUp), IMAGE),
         Reference("siamese", Siamese, f"{IMAGE}, {IMAGE}"),

@@ -203,6 +203,33 @@ def test_a_narrower_rms_norm_keeps_the_weights_of_its_channels() -> None:
     assert slim.modules["norm"] == "nn.RMSNorm((8,))"
 
 
+# --- Bags of ids ----------------------------------------------------------------------------------
+
+
+def test_a_bag_is_resized_and_the_weights_of_its_ids_are_not() -> None:
+    class Weighted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bag = nn.EmbeddingBag(50, 16, mode="sum")
+            self.shares, self.last = nn.Linear(5, 12), nn.Linear(16, 4)
+
+        def forward(self, ids: torch.Tensor, x: torch.Tensor) -> Any:
+            return self.last(self.bag(ids, per_sample_weights=self.shares(x)))
+
+    torch.manual_seed(0)
+    model = Weighted()
+    slimmer = make_slimmer(model, "ids=12:int64<50, x=5")
+    assert {layer.name: dict(layer.widths) for layer in slimmer.layers} == {
+        "shares": {},  # as many as there are ids
+        "bag": {"out": 16},
+        "last": {"in": 16},
+    }
+    slim = slimmer.slim({"bag.out": 8})
+    assert slim.modules["bag"] == "nn.EmbeddingBag(50, 8, mode='sum')"
+    kept = torch.from_numpy(slimmer.kept_indices(slim.layers)["bag.weight", 1])
+    assert torch.equal(slim.model.get_parameter("bag.weight"), model.bag.weight[:, kept])
+
+
 # --- A made-up module -----------------------------------------------------------------------------
 
 
@@ -325,10 +352,23 @@ def test_a_module_without_a_record_says_where_it_would_go() -> None:
     reading = read_whole(made_up(), (12,))
     assert reading.unknown == (
         "Gain has no record, so its sizes stay as they are and it cannot be cut:"
-        " add one in ampere/pytorch/modules (base.py says how)",
+        " add it in ampere/pytorch/modules (base.py says how)",
     )
     assert [dict(layer.widths) for layer in reading.layers] == [{}, {}, {}]
     assert reading.layers[1].features.flops == 3 * 2 * 10 * 24 * 16  # read and counted all the same
+
+
+def test_a_module_whose_record_lacks_sizing_is_told() -> None:
+    class Cells(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell, self.last = nn.GRUCell(12, 8), nn.Linear(8, 5)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            return self.last(self.cell(x, self.cell(x)))
+
+    (said,) = read_whole(Cells(), (12,)).unknown
+    assert said.startswith("GRUCell has a record without sizing and pruning, so its sizes stay")
 
 
 @pytest.mark.usefixtures("in_torch")

@@ -25,7 +25,7 @@ from ampere.pytorch.graph.segments import Segment, constants, tainted_calls
 from ampere.pytorch.graph.sizes import Sizes, follow
 from ampere.pytorch.graph.trace import Trace, trace
 from ampere.pytorch.graph.writer import Borders, Writer
-from ampere.pytorch.modules.registry import missing_record, record_of
+from ampere.pytorch.modules.registry import keeps_sizes, missing_sizing
 from ampere.pytorch.runtime.loader import uncompiled
 from ampere.pytorch.runtime.trainer import dtype_of
 
@@ -97,9 +97,9 @@ def read_model(model: nn.Module, inputs: Inputs, training: Training) -> ModelRea
 def _unknown(traced: Trace) -> tuple[str, ...]:
     modules = [call.module for call in traced.calls if call.module is not None]
     sentences = [
-        missing_record(module)
+        missing_sizing(module)
         for module in modules
-        if record_of(module) is None and any(True for _ in module.parameters())
+        if keeps_sizes(module) and any(True for _ in module.parameters())
     ]
     return tuple(dict.fromkeys(sentences))
 

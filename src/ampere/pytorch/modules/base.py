@@ -6,7 +6,13 @@ To add a module of `torch.nn`, write one `ModuleRecord` in the file of its famil
 that nobody forgets one. Modules that share every part share a record.
 
 A module without parameters needs no record: torch itself is asked what becomes of its input. One
-with parameters and no record is read and counted, but keeps its sizes and cannot be cut.
+with parameters and no record, or one without `sizing` and `pruning` (these two go together), is read
+and counted, but keeps its sizes and cannot be cut; `ampere layers` says so.
+
+Rules are written in a small language: `graph.channels` has the words of `SizeRule` (`new`, `same`,
+`pin`), the public methods of `pruning.coupling.Follower` are those of `WeightRule`. `embedding` is the
+shortest example, `Gain` in tests/pytorch/test_modules.py a whole one. A model with the module in
+tests/reference_models.py is then put through every check that there is.
 
 A file of a family is imported where torch is not installed: what needs torch imports it inside.
 """
@@ -143,7 +149,7 @@ class ModuleRecord:
         sizing: How channels pass through; None if torch is to be asked, which keeps parameters at
             their sizes.
         shortcut: Stand-ins on the meta device; None where torch is quick.
-        pruning: How they are made narrower; None if they hold nothing to cut.
+        pruning: How they are made narrower; None exactly where `sizing` is.
         physics: What a simulated device does for them.
     """
 

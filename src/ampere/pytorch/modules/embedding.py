@@ -1,11 +1,11 @@
-"""Tables that ids are looked up in."""
+"""Tables that ids are looked up in, one by one or a bag of them at once."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ampere.core.program.trees import Path
-from ampere.pytorch.graph.channels import Dims, new
+from ampere.pytorch.graph.channels import Dims, new, pin
 from ampere.pytorch.modules.base import (
     NO_PRODUCTS,
     PLAIN_NAMING,
@@ -37,6 +37,17 @@ def _weights(follower: Follower, call: TracedCall) -> dict[Path, Labels]:
     return {(): {} if made is None else {rank - 1: made}}
 
 
+def _bag_sizes(
+    call: TracedCall, inputs: list[Dims], shape: tuple[int, ...], sizes: dict[str, Any]
+) -> Dims:
+    _, *others = inputs
+    for dims in others:
+        pin(dims)  # where bags begin, or a weight for each id: as many as there are ids
+    out = new(shape[-1])
+    sizes.update(embedding_dim=out)
+    return (shape[0], out)
+
+
 RECORDS = (
     ModuleRecord(
         names=("Embedding",),
@@ -66,9 +77,16 @@ RECORDS = (
         whole=False,
         keeps_places=False,
         naming=PLAIN_NAMING,
-        sizing=None,
+        sizing=Sizing(
+            rule=_bag_sizes,
+            entering=None,
+            makes=None,
+            ids_below="num_embeddings",
+            weight_sides=("num_embeddings", "embedding_dim"),
+            literals={},
+        ),
         shortcut=None,
-        pruning=None,
+        pruning=Pruning(rule=_weights, after_cut=None, batch_statistics=False),
         physics=NO_PRODUCTS,
     ),
 )

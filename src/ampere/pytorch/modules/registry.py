@@ -78,10 +78,16 @@ def keeps_statistics(module: object) -> bool:
     return record is not None and record.pruning is not None and record.pruning.batch_statistics
 
 
-def missing_record(module: object) -> str:
-    """What to say of a standard module that has parameters and no record."""
-    name = type(module).__name__
+def keeps_sizes(module: object) -> bool:
+    """Whether nothing is known of how channels pass through a module, by its record or without."""
+    record = record_of(module)
+    return record is None or (record.parameters is True and record.sizing is None)
+
+
+def missing_sizing(module: object) -> str:
+    """What to say of a standard module that has parameters and keeps their sizes."""
+    lacks = "no record" if record_of(module) is None else "a record without sizing and pruning"
     return (
-        f"{name} has no record, so its sizes stay as they are and it cannot be cut:"
-        " add one in ampere/pytorch/modules (base.py says how)"
+        f"{type(module).__name__} has {lacks}, so its sizes stay as they are and it cannot be cut:"
+        " add it in ampere/pytorch/modules (base.py says how)"
     )
