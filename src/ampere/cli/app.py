@@ -23,9 +23,11 @@ from ampere.cli.prune import PRUNE
 from ampere.cli.report import REPORT
 from ampere.cli.shell import Shell
 from ampere.cli.tell import TELL
+from ampere.cli.zoo import ZOO
 
 COMMANDS = (  # in the order of `ampere --help`
     METERS,
+    ZOO,
     LAYERS,
     PROFILE,
     ESTIMATE,
