@@ -2,7 +2,8 @@
 
 One of ours stands at the end of its file and in the list of `ampere.cli.app`.
 
-A package adds a command by an entry point of the group `ampere.commands` that names a `Command`:
+A package adds a command by an entry point of the group `ampere.commands` that names a `Command`,
+which is called what its function is called:
 
     [project.entry-points."ampere.commands"]
     reproduce = "ampere_paper.command:REPRODUCE"

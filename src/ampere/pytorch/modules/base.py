@@ -6,13 +6,13 @@ To add a module of `torch.nn`, write one `ModuleRecord` in the file of its famil
 that nobody forgets one. Modules that share every part share a record.
 
 A module without parameters needs no record: torch itself is asked what becomes of its input. One
-with parameters and no record, or one without `sizing` and `pruning` (these two go together), is read
-and counted, but keeps its sizes and cannot be cut; `ampere layers` says so.
+with parameters and no record, or one whose record has no `sizing` and `pruning` (they go together),
+is read and counted, but keeps its sizes and cannot be cut; `ampere layers` says so.
 
-Rules are written in a small language: `graph.channels` has the words of `SizeRule` (`new`, `same`,
-`pin`), the public methods of `pruning.coupling.Follower` are those of `WeightRule`. `embedding` is the
-shortest example, `Gain` in tests/pytorch/test_modules.py a whole one. A model with the module in
-tests/reference_models.py is then put through every check that there is.
+Rules are short: a `SizeRule` speaks of dimensions (`new`, `same`, `pin` of `graph.channels`), a
+`WeightRule` of their indices (the public methods of `pruning.coupling.Follower`). Those of
+`embedding` are the shortest; `Gain` in tests/pytorch/test_modules.py is a whole example. Put a model
+that has the module into tests/reference_models.py: all checks of reading and cutting run on it.
 
 A file of a family is imported where torch is not installed: what needs torch imports it inside.
 """
