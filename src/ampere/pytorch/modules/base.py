@@ -11,8 +11,9 @@ is read and counted, but keeps its sizes and cannot be cut; `ampere layers` says
 
 Rules are short: a `SizeRule` speaks of dimensions (`new`, `same`, `pin` of `graph.channels`), a
 `WeightRule` of their indices (the public methods of `pruning.coupling.Follower`). Those of
-`embedding` are the shortest; `Gain` in tests/pytorch/test_modules.py is a whole example. Put a model
-that has the module into tests/reference_models.py: all checks of reading and cutting run on it.
+`embedding` are the shortest; `Gain` in tests/pytorch/test_modules.py is a whole example. Put a
+model that has the module into tests/reference_models.py: all checks of reading and cutting run
+on it.
 
 A file of a family is imported where torch is not installed: what needs torch imports it inside.
 """
