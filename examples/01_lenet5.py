@@ -1,7 +1,7 @@
 """Profile LeNet-5 on this machine, estimate five unseen variants, and check by metering them.
 
-Takes about a minute on two cores. Interrupt it if you like: it goes on where it stopped.
-Delete lenet5.ampere to start afresh.
+Takes half a minute on two cores if nothing else runs on them. Interrupt it if you like: it goes on
+where it stopped. Delete lenet5.ampere to start afresh.
 """
 
 from __future__ import annotations

@@ -361,6 +361,12 @@ def test_frozen_layers_are_kinds_of_their_own() -> None:
     assert (frozen.features.flops or 0) < (free.features.flops or 0)
 
 
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+def test_a_layer_without_any_channel_is_refused() -> None:
+    with pytest.raises(ModelError, match="out is not a whole size at out=0"):
+        read(nn.Sequential(nn.Linear(8, 0), nn.Linear(0, 3)), 8)
+
+
 def test_reading_leaves_the_model_as_it_was() -> None:
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 36, 3))
     model[1].eval()

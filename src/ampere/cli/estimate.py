@@ -146,8 +146,10 @@ def _read_layers(path: Path) -> tuple[Layer, ...]:
     name = "standard input" if str(path) == "-" else str(path)
     try:
         text = sys.stdin.read() if str(path) == "-" else Path(name).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{name} cannot be read as text: {error}") from None
+    except OSError as error:
+        raise DataError(f"{name} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{name} is not UTF-8 text: give layers as JSON") from None
     try:
         document = parse_json(text)
         rows = document if isinstance(document, list) else [document]

@@ -251,7 +251,7 @@ def work(call: TracedCall) -> float:
         return float(made.numel() * (call.before[-1] if call.before else 1))
     record = record_of(call.module)
     multiplies_nothing = record is not None and not record.physics.products
-    if multiplies_nothing or made.dim() < 2:
+    if multiplies_nothing or made.dim() < 2 or made.numel() == 0:
         return 0.0
     return sum(
         parameter.numel() * made.numel() / made.shape[-1 if parameter.dim() == 2 else 1]
