@@ -22,7 +22,7 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -92,12 +92,12 @@ def meter(
     order = list(range(len(drawn)))
     random.Random(seed).shuffle(order)
     nominal = reference_of(journal.header, device)
-    found: dict[int, Measurement] = {}
+    measured: dict[int, Measurement] = {}
     for i in range(0, len(order), TOGETHER):
         batch = order[i : i + TOGETHER]
         work = [(drawn[k].workload, drawn[k].layers) for k in batch]
-        found |= dict(zip(batch, measure(device, work, nominal), strict=True))
-    return [found[k] for k in range(len(drawn))]
+        measured |= dict(zip(batch, measure(device, work, nominal), strict=True))
+    return [measured[k] for k in range(len(drawn))]
 
 
 def run(family: str, threads: int, models: int, max_points: int) -> None:
@@ -162,7 +162,7 @@ def analyse(family: str) -> dict[str, Any]:
         "paper_measurements": used,
         "paper_s": sum(row.cost_s for row in rows["paper"]),
         "baselines": {
-            fit.method: vars(Score.of(fit, layers, truth))
+            fit.method: asdict(Score.of(fit, layers, truth))
             for fit in (
                 fit_paper(rows["paper"]),
                 fit_roofline(rows["paper"]),
@@ -192,12 +192,12 @@ def analyse(family: str) -> dict[str, Any]:
                     "tile": fit.encoder.tile,
                     "rejected": len(fit.rejected),
                     "context": fit.energy.dearer(float(fit.energy.rows.context.max())),
-                    **vars(score),
+                    **asdict(score),
                 }
             )
     both = [*rows["paper"], *rows["seed0"][:12]]
-    result["variants_and_12"] = vars(Score.of(fit_additive(both), layers, truth))
-    result["variants"] = vars(Score.of(fit_additive(rows["paper"]), layers, truth))
+    result["variants_and_12"] = asdict(Score.of(fit_additive(both), layers, truth))
+    result["variants"] = asdict(Score.of(fit_additive(rows["paper"]), layers, truth))
     result["depth"] = transfer(rows, layers, truth)
     result["machine"] = (RESULTS / f"additive_{family}.machine").read_text().strip()
     return result
@@ -222,8 +222,8 @@ def transfer(
         args = [layers[i] for i in chosen], [truth[i] for i in chosen]
         by_depth[str(d)] = {
             "models": len(chosen),
-            "shallow": vars(Score.of(fit, *args)),
-            "all": vars(Score.of(every, *args)),
+            "shallow": asdict(Score.of(fit, *args)),
+            "all": asdict(Score.of(every, *args)),
         }
     return {"shallow": sorted(shallow), "rows": len(small), "by_depth": by_depth}
 
@@ -236,12 +236,20 @@ def _widths(row: Measurement) -> str:
     return _key(row.layers)
 
 
-def table(found: Sequence[dict[str, Any]]) -> str:
-    def at(row: dict[str, Any], n: int, field: str) -> float:
-        return fmean(each[field] for each in row["additive"] if each["n"] == n)
+def table(families: Sequence[dict[str, Any]]) -> str:
+    """All tables, in Markdown."""
+    machine = "Machine: " + " ".join(sorted({row["machine"] for row in families}))
+    parts = (errors, pooled, beyond_layers, across_depth)
+    return "\n".join([machine, *(line for part in parts for line in ("", *part(families)))])
 
-    text = ["Machine: " + " ".join(sorted({row["machine"] for row in found})), ""]
-    text += [
+
+def at(row: dict[str, Any], n: int, field: str) -> float:
+    """A figure of the additive method after so many networks, mean over the seeds."""
+    return fmean(each[field] for each in row["additive"] if each["n"] == n)
+
+
+def errors(families: Sequence[dict[str, Any]]) -> list[str]:
+    text = [
         "MAPE in percent (coverage of the 90 % interval; measurements) over unseen members.",
         "Additive: mean of three seeds, by networks measured; `all`: the first seed alone.",
         "",
@@ -249,7 +257,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
         " roofline | flops | flops_affine |",
         "|---" * 13 + "|",
     ]
-    for row in found:
+    for row in families:
         used = row["paper_measurements"]
         base = row["baselines"]
         last = max(each["n"] for each in row["additive"])
@@ -261,44 +269,52 @@ def table(found: Sequence[dict[str, Any]]) -> str:
             cells.append(f"{at(row, n, 'mape'):.1f} ({at(row, n, 'coverage'):.0%}; {n})")
         cells += [f"{base[name]['mape']:.1f}" for name in ("roofline", "flops", "flops_affine")]
         text.append(f"| {row['family']} | " + " | ".join(cells) + " |")
-    text += ["", "Pooled over all members of all families and seeds:", ""]
-    text += [
+    return text
+
+
+def pooled(families: Sequence[dict[str, Any]]) -> list[str]:
+    text = [
+        "Pooled over all members of all families and seeds:",
+        "",
         "| measurements | MAPE | coverage of 90 % | half interval | least of a family |",
         "|---" * 5 + "|",
     ]
     for n in SIZES:
-        each = [(e, row) for row in found for e in row["additive"] if e["n"] == n]
+        each = [(e, row) for row in families for e in row["additive"] if e["n"] == n]
         count = sum(len(e["errors"]) for e, _ in each)
         inside = sum(e["coverage"] * len(e["errors"]) for e, _ in each)
-        per = [fmean(e["coverage"] for e, r in each if r is row) for row in found]
+        per = [fmean(e["coverage"] for e, r in each if r is row) for row in families]
         text.append(
             f"| {n} | {fmean(e['mape'] for e, _ in each):.1f} | {inside / count:.0%} of {count} |"
             f" {fmean(e['half_interval'] for e, _ in each):.0%} | {min(per):.0%} |"
         )
-    text += [
-        "",
+    return text
+
+
+def beyond_layers(families: Sequence[dict[str, Any]]) -> list[str]:
+    def cell(score: dict[str, Any]) -> str:
+        return f"{score['mape']:.1f} ({score['bias']:+.1f})"
+
+    text = [
         "What whole networks cost beyond their layers in variants, and rows of both kinds:",
         "",
-    ]
-    text += [
         "| family | variants alone (bias) | variants and 12 networks (bias) | 24 networks (bias) |",
         "|---" * 4 + "|",
     ]
-    for row in found:
-
-        def cell(score: dict[str, Any]) -> str:
-            return f"{score['mape']:.1f} ({score['bias']:+.1f})"
-
+    for row in families:
         text.append(
             f"| {row['family']} | {cell(row['variants'])} | {cell(row['variants_and_12'])} |"
             f" {at(row, 24, 'mape'):.1f} ({at(row, 24, 'bias'):+.1f}) |"
         )
-    text += [
-        "",
+    return text
+
+
+def across_depth(families: Sequence[dict[str, Any]]) -> list[str]:
+    text = [
         "Transfer across depth: MAPE (bias), fitted on networks of the shallow depths only:",
         "",
     ]
-    for row in found:
+    for row in families:
         if row["depth"]:
             cells = [
                 f"{d} layers: {score['shallow']['mape']:.1f}"
@@ -309,7 +325,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
                 f"- {row['family']} (shallow: {', '.join(map(str, row['depth']['shallow']))};"
                 f" {row['depth']['rows']} networks): {', '.join(cells)}"
             )
-    return "\n".join(text)
+    return text
 
 
 def main() -> None:
@@ -322,7 +338,7 @@ def main() -> None:
     parser.add_argument("--refit", action="store_true")
     options = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
-    found = []
+    families = []
     for family in options.families:
         kept = RESULTS / f"additive_{family}.json"
         fresh = options.again or not kept.exists()
@@ -330,9 +346,9 @@ def main() -> None:
             run(family, options.threads, options.models, options.max_points)
         if fresh or options.refit:
             kept.write_text(json.dumps(analyse(family), indent=1) + "\n")
-        found.append(json.loads(kept.read_text()))
+        families.append(json.loads(kept.read_text()))
         say(f"{family}: done")
-    text = table(found)
+    text = table(families)
     print(text)
     write_section("accuracy.md", "additive", text)
 

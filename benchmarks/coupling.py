@@ -16,6 +16,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -41,13 +42,13 @@ PATIENCE_S = 20
 
 
 def half_of(slimmer: Slimmer) -> dict[str, int]:
-    found = {}
+    widths = {}
     for choice in choices(slimmer.layers):
         i, width = choice.places[0]
         name = f"{slimmer.layers[i].name}.{width}"
         if not choice.fixed and name not in slimmer.stuck:
-            found[name] = max(1, choice.size // choice.step // 2) * choice.step
-    return found
+            widths[name] = max(1, choice.size // choice.step // 2) * choice.step
+    return widths
 
 
 def trains(model: nn.Module, inputs: Inputs, like: nn.Module) -> bool:
@@ -89,7 +90,7 @@ def verdict(cut: Callable[[], nn.Module], slimmer: Slimmer, wanted: tuple[Layer,
         model = cut()
         if not trains(model, slimmer.inputs, copy.deepcopy(slimmer.model)):
             return "other outputs"
-        found = read_model(model, slimmer.inputs, Training(BATCH)).layers
+        layers = read_model(model, slimmer.inputs, Training(BATCH)).layers
     except AmpereError:
         return "runs"
     except TimeoutError:
@@ -98,7 +99,7 @@ def verdict(cut: Callable[[], nn.Module], slimmer: Slimmer, wanted: tuple[Layer,
         return "fails"
     finally:
         signal.alarm(0)
-    same = [(a.kind.name, a.widths) for a in found] == [(b.kind.name, b.widths) for b in wanted]
+    same = [(a.kind.name, a.widths) for a in layers] == [(b.kind.name, b.widths) for b in wanted]
     return "same widths" if same else "runs"
 
 
@@ -120,12 +121,10 @@ def main() -> None:
             continue
         wanted = resize(slimmer.layers, widths)
         slim = slimmer.slim(widths)
-        own = verdict(lambda slim=slim: slim.model, slimmer, wanted)  # type: ignore[misc]
+        own = verdict(partial(getattr, slim, "model"), slimmer, wanted)
         if slim.rebuilt and own == "runs":
             own = "same widths, rebuilt"  # from its layers: these are what was asked for
-        theirs = verdict(
-            lambda s=slimmer, w=widths: by_torch_pruning(s, w), slimmer, wanted  # type: ignore[misc]
-        )  # fmt: skip
+        theirs = verdict(partial(by_torch_pruning, slimmer, widths), slimmer, wanted)
         rows.append((name, own, theirs))
         print(name, own, theirs, sep="\t")
     version = torch_pruning.__version__

@@ -57,9 +57,9 @@ class Drifting:
 
     def burst(self, handle: int, steps: int) -> Burst:
         """What the device says, times the drift of the moment."""
-        found = self.device.burst(handle, steps)
+        metered = self.device.burst(handle, steps)
         factor = self.factor(time.monotonic())
-        return Burst(found.steps, factor * found.energy_j, factor * found.time_s)
+        return Burst(metered.steps, factor * metered.energy_j, factor * metered.time_s)
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Calm:
 def in_a_row(device: Device, workloads: Sequence[Workload]) -> list[float]:
     """All bursts of a workload one after the other, as many in all as interleaving takes."""
     share = (ROUNDS + 1) / len(workloads)  # the reference's bursts, divided up
-    found = []
+    joules = []
     for workload in workloads:
         handle = device.load(workload).handle
         device.burst(handle, 1)
@@ -97,8 +97,8 @@ def in_a_row(device: Device, workloads: Sequence[Workload]) -> list[float]:
         device.burst(handle, max(1, round(EFFORT.warmup_s / EFFORT.burst_s)) * steps)
         bursts = [device.burst(handle, steps) for _ in range(ROUNDS + round(share))]
         device.unload(handle)
-        found.append(statistics.fmean(b.energy_j / b.steps for b in bursts))
-    return found
+        joules.append(statistics.fmean(b.energy_j / b.steps for b in bursts))
+    return joules
 
 
 def interleaved(

@@ -391,9 +391,9 @@ class QuestionAnswering(nn.Module):
         """Scores of answers and of kinds of questions."""
         seen = self.image(self.stem(image)).mean((2, 3))
         _, state = self.gru(self.embed(question))
-        told = state[-1]
-        both = torch.tanh(self.look(seen)) * torch.tanh(self.read(told))
-        return {"answer": self.answer(both), "asked": self.asked(told)}
+        words = state[-1]
+        both = torch.tanh(self.look(seen)) * torch.tanh(self.read(words))
+        return {"answer": self.answer(both), "asked": self.asked(words)}
 
 
 @fed("3x32x32, question=12:int64<200")

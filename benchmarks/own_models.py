@@ -137,9 +137,9 @@ class Way:
 
     def profile(self, spec: str, path: Path, device: Device) -> ampere.Profile:
         """Profile one model; what the journal has already does not count."""
-        known = len(usable(ampere.Profile.load(path).measurements)) if path.exists() else 0
+        before = len(usable(ampere.Profile.load(path).measurements)) if path.exists() else 0
         strategy = ampere.Strategy(
-            self.method, known + self.measurements, max_points=self.max_points
+            self.method, before + self.measurements, max_points=self.max_points
         )
         return ampere.profile(spec, path=path, device=device, strategy=strategy, watch=show)
 
@@ -154,12 +154,12 @@ def run(family: Family, way: Way, device: Device, models: int) -> Row:
     start = time.monotonic()
     way.profile(family.spec(family.profiled), path, device)
     spent = time.monotonic() - start
-    found = evaluate(family, path, device, models, way.method)
+    evaluation = evaluate(family, path, device, models, way.method)
     kinds = {layer.kind.name for layer in family.member(family.profiled).layers}
     rows = usable(ampere.Profile.load(path).measurements)
     every = {layer.kind.name for row in rows for layer in row.layers}
     sys.stderr.write("\n")
-    return found.to_json() | {
+    return evaluation.to_json() | {
         "profiled": family.text(family.profiled),
         "kinds": len(kinds),
         "stand_ins": len(every - kinds),
@@ -172,17 +172,17 @@ def evaluate(family: Family, path: Path, device: Device, models: int, method: st
     """As `ampere.evaluate`, for members that their own code builds."""
     journal, _ = open_journal(path, device)
     with journal:
-        known = ampere.Profile(tuple(journal.measurements), journal.header, method)
+        profile = ampere.Profile(tuple(journal.measurements), journal.header, method)
         covered, failed = [], []
         for member in map(family.member, family.draw(models)):
-            missing = ", ".join(layer.name for layer in known.estimate(member.layers).uncovered)
+            missing = ", ".join(layer.name for layer in profile.estimate(member.layers).uncovered)
             if missing:
                 failed.append(f"{member.name}: the profile does not cover {missing}")
             else:
                 covered.append(member)
-        others = [fit(known.measurements) for fit in (fit_roofline, fit_flops, fit_flops_affine)]
-        found = compare(covered, known, others, journal, device, steps=STEPS, watch=show)
-    return replace(found, failed=(*failed, *found.failed))
+        others = [fit(profile.measurements) for fit in (fit_roofline, fit_flops, fit_flops_affine)]
+        evaluation = compare(covered, profile, others, journal, device, steps=STEPS, watch=show)
+    return replace(evaluation, failed=(*failed, *evaluation.failed))
 
 
 def run_tuned(family: Family, tune: str, way: Way, device: Device) -> Row:
@@ -191,14 +191,14 @@ def run_tuned(family: Family, tune: str, way: Way, device: Device) -> Row:
     if not path.exists():
         shutil.copy(way.path(family.name), path)
     before = ampere.Profile.load(way.path(family.name))
-    known = way.profile(family.spec({**family.profiled, "tune": tune}), path, device)
-    nominal = reference_of(known.header, device)
+    profile = way.profile(family.spec({**family.profiled, "tune": tune}), path, device)
+    nominal = reference_of(profile.header, device)
     pairs, failed = [], []
     for arguments in family.draw(PAIRS):
         members = [family.member(a) for a in (arguments, {**arguments, "tune": tune})]
-        said = [known.estimate(member.layers) for member in members]
+        estimates = [profile.estimate(member.layers) for member in members]
         metered = measure(device, [(m.workload, m.layers) for m in members], nominal)
-        reasons = [f"the profile does not cover {layer.name}" for answer in said
+        reasons = [f"the profile does not cover {layer.name}" for answer in estimates
                    for layer in answer.uncovered]  # fmt: skip
         reasons += [row.failed.text for row in metered if row.failed is not None]
         if reasons:
@@ -207,7 +207,7 @@ def run_tuned(family: Family, tune: str, way: Way, device: Device) -> Row:
         pairs.append(
             {
                 "model": members[1].name,
-                "estimated_j": [answer.energy_j for answer in said],
+                "estimated_j": [answer.energy_j for answer in estimates],
                 "metered_j": [row.energy_j for row in metered],
             }
         )
@@ -215,8 +215,8 @@ def run_tuned(family: Family, tune: str, way: Way, device: Device) -> Row:
     return {
         "model": family.name,
         "tune": tune,
-        "measurements": len(usable(known.measurements)) - len(usable(before.measurements)),
-        "profiling_s": known.profiling_s - before.profiling_s,
+        "measurements": len(usable(profile.measurements)) - len(usable(before.measurements)),
+        "profiling_s": profile.profiling_s - before.profiling_s,
         "provenance": device.provenance.value,
         "pairs": pairs,
         "failed": failed,

@@ -54,13 +54,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=8)
     options = parser.parse_args()
     layers = [read(model) for model in MODELS]
-    found: dict[str, list[list[float]]] = {way: [] for way in WAYS}
+    ratios: dict[str, list[list[float]]] = {way: [] for way in WAYS}
     for repeat in range(options.repeats):
         for way, kind in WAYS.items():
             with kind(ampere.Settings(threads=1)) as device:
                 nominal = take_reference(device)
                 measured = measure(device, [(Workload(each), each) for each in layers], nominal)
-                found[way].append([row.energy_j / nominal.energy_j for row in measured])
+                ratios[way].append([row.energy_j / nominal.energy_j for row in measured])
                 identity = device.fingerprint.identity
         sys.stderr.write(f"\r{repeat + 1}/{options.repeats} ")
     settings = {key: identity[key] for key in ("threads", "framework")}
@@ -68,13 +68,13 @@ def main() -> None:
     text += ["| network | spread, left to the system | spread, kept | joules kept / left |"]
     text += ["|---|---|---|---|"]
     for i, model in enumerate(MODELS):
-        left, kept = ([row[i] for row in rows] for rows in found.values())
+        left, kept = ([row[i] for row in rows] for rows in ratios.values())
         spreads = [statistics.stdev(each) / statistics.fmean(each) for each in (left, kept)]
         ratio = statistics.fmean(kept) / statistics.fmean(left)
         text.append(f"| {model} | {spreads[0]:.1%} | {spreads[1]:.1%} | {ratio:.2f} |")
     print("\n".join(text))
     write_section("measuring.md", "processes", "\n".join(text))
-    (RESULTS / "processes.json").write_text(json.dumps(found, indent=1) + "\n")
+    (RESULTS / "processes.json").write_text(json.dumps(ratios, indent=1) + "\n")
 
 
 if __name__ == "__main__":

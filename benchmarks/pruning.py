@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -28,7 +29,9 @@ import ampere
 from ampere.acquisition.loop import reference_of
 from ampere.acquisition.measure import measure
 from ampere.core.choices import smallest
+from ampere.core.inputs import Inputs
 from ampere.core.workloads import Workload
+from ampere.datasets.samples import Dataset
 from ampere.devices.base import Device
 from ampere.errors import DataError
 from ampere.pruning.result import Pruning
@@ -88,6 +91,36 @@ class Seed:
     profiling_s: float
 
 
+def cut_all(
+    model: torch.nn.Module, inputs: Inputs, profile: ampere.Profile, seed: int
+) -> dict[tuple[int, str], tuple[Pruning, float]]:
+    """A model cut to every budget by every guide, and the seconds that each took."""
+    cut: dict[tuple[int, str], tuple[Pruning, float]] = {}
+    for budget in BUDGETS:
+        for guide in GUIDES:
+            start = time.perf_counter()
+            try:
+                pruning = ampere.prune(
+                    model,
+                    inputs,
+                    profile=profile,
+                    budget=f"{budget}%",
+                    search=ampere.Search(guide=guide, least=0.05),
+                    seed=seed,
+                )
+            except DataError as error:  # even the smallest takes more
+                sys.stderr.write(f"{budget} % by {guide}: {error}\n")
+                continue
+            cut[budget, guide] = pruning, time.perf_counter() - start
+    return cut
+
+
+def trained_accuracy(model: torch.nn.Module, *, data: Dataset, iterations: int, seed: int) -> float:
+    """On test samples, after training."""
+    tune(model, data.train, iterations, batch_size=BATCH_SIZE, seed=seed)
+    return judge(model, data.test).accuracy
+
+
 def run(subject: Subject, seed: int, device: Device) -> tuple[Seed, list[Row]]:
     torch.manual_seed(seed)
     model, inputs = load_model(subject.model)
@@ -99,23 +132,7 @@ def run(subject: Subject, seed: int, device: Device) -> tuple[Seed, list[Row]]:
             training=ampere.Training(BATCH_SIZE, "momentum"),
             strategy=ampere.Strategy(max_measurements=NETWORKS, seed=seed, tolerance=0.001),
         )
-    cut: dict[tuple[int, str], tuple[Pruning, float]] = {}
-    for budget in BUDGETS:
-        for guide in GUIDES:
-            start = time.perf_counter()
-            try:
-                found = ampere.prune(
-                    model,
-                    inputs,
-                    profile=profile,
-                    budget=f"{budget}%",
-                    search=ampere.Search(guide=guide, least=0.05),
-                    seed=seed,
-                )
-            except DataError as error:  # even the smallest takes more
-                sys.stderr.write(f"{budget} % by {guide}: {error}\n")
-                continue
-            cut[budget, guide] = found, time.perf_counter() - start
+    cut = cut_all(model, inputs, profile, seed)
     whole = next(iter(cut.values()))[0].layers_before
     networks = [whole, whole, smallest(whole), *(p.slim.layers for p, _ in cut.values())]
     rows = measure(
@@ -128,21 +145,42 @@ def run(subject: Subject, seed: int, device: Device) -> tuple[Seed, list[Row]]:
     full_j = (joules[0] + joules[1]) / 2
     (spec,) = inputs
     data = load_data("digits", spec.shape, seed=seed)
-
-    def accuracy(trained: torch.nn.Module) -> float:
-        tune(trained, data.train, subject.iterations, batch_size=BATCH_SIZE, seed=seed)
-        return judge(trained, data.test).accuracy
-
-    found_rows = [
-        Row(subject.title, seed, budget, guide, p.after.energy_j / p.before.energy_j,
-            energy_j / full_j, energy_j, accuracy(p.model), p.importance_kept, prune_s, p.widths)
-        for ((budget, guide), (p, prune_s)), energy_j in zip(cut.items(), joules[3:], strict=True)
-    ]  # fmt: skip
-    found_rows.append(
-        Row(subject.title, seed, 100, "none", 1.0, 1.0, full_j, accuracy(model), 1.0, 0.0, {})
+    accuracy = partial(trained_accuracy, data=data, iterations=subject.iterations, seed=seed)
+    result_rows = [
+        Row(
+            subject=subject.title,
+            seed=seed,
+            budget=budget,
+            guide=guide,
+            estimated=pruning.after.energy_j / pruning.before.energy_j,
+            metered=energy_j / full_j,
+            energy_j=energy_j,
+            accuracy=accuracy(pruning.model),
+            kept=pruning.importance_kept,
+            prune_s=prune_s,
+            widths=pruning.widths,
+        )
+        for ((budget, guide), (pruning, prune_s)), energy_j in zip(
+            cut.items(), joules[3:], strict=True
+        )
+    ]
+    result_rows.append(
+        Row(
+            subject=subject.title,
+            seed=seed,
+            budget=100,
+            guide="none",
+            estimated=1.0,
+            metered=1.0,
+            energy_j=full_j,
+            accuracy=accuracy(model),
+            kept=1.0,
+            prune_s=0.0,
+            widths={},
+        )
     )
     floor = abs(joules[0] - joules[1]) / full_j
-    return Seed(subject.title, seed, floor, joules[2] / full_j, profile.profiling_s), found_rows
+    return Seed(subject.title, seed, floor, joules[2] / full_j, profile.profiling_s), result_rows
 
 
 def lines(rows: Sequence[Row], seeds: Sequence[Seed]) -> Iterator[str]:
@@ -191,9 +229,9 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="measure what is there already, too")
     options = parser.parse_args()
     path = RESULTS / "pruning.json"
-    known = json.loads(path.read_text()) if path.exists() and not options.again else {}
-    rows = [Row(**row) for row in known.get("rows", [])]
-    seeds = [Seed(**seed) for seed in known.get("seeds", [])]
+    kept = json.loads(path.read_text()) if path.exists() and not options.again else {}
+    rows = [Row(**row) for row in kept.get("rows", [])]
+    seeds = [Seed(**seed) for seed in kept.get("seeds", [])]
     with ampere.LocalDevice(ampere.Settings(threads=1)) as device:
         identity = device.fingerprint.identity
         machine = machine_line({key: identity[key] for key in ("threads", "framework")})
@@ -204,8 +242,8 @@ def main() -> None:
                 if any((s.subject, s.seed) == (subject.title, seed) for s in seeds):
                     continue
                 sys.stderr.write(f"{time.strftime('%H:%M:%S')} {subject.title}, seed {seed}\n")
-                found, more = run(subject, seed, device)
-                seeds, rows = [*seeds, found], [*rows, *more]
+                finished, more = run(subject, seed, device)
+                seeds, rows = [*seeds, finished], [*rows, *more]
                 whole = {"machine": machine, "seeds": list(map(asdict, seeds)),
                          "rows": list(map(asdict, rows))}  # fmt: skip
                 path.write_text(json.dumps(whole, indent=1) + "\n")

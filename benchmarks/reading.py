@@ -156,9 +156,9 @@ class Attempt:
         over = time.monotonic() > self.deadline
         try:
             while not over and self.answers.poll():
-                told = self.answers.recv()
-                self.row["errors"] |= told.pop("errors", {})
-                self.row |= told
+                message = self.answers.recv()
+                self.row["errors"] |= message.pop("errors", {})
+                self.row |= message
             if not over:
                 return False
             self.process.kill()
@@ -197,10 +197,10 @@ def work(name: str, timm: Any, tells: connection.Connection, options: argparse.N
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))  # also if the parent is killed
     stage = "build"
 
-    def tell(told: Row) -> None:
+    def tell(message: Row) -> None:
         nonlocal stage
-        stage = told.get("stage", stage)
-        tells.send(told)
+        stage = message.get("stage", stage)
+        tells.send(message)
 
     try:
         examine(name, timm, tell)
@@ -246,11 +246,11 @@ def cause(error: str) -> str:
 
 def summarise(rows: Sequence[Row]) -> Row:
     def causes(stage: str) -> list[Row]:
-        found: dict[str, list[str]] = {}
+        models_by_cause: dict[str, list[str]] = {}
         for row in rows:
             if stage in row["errors"]:
-                found.setdefault(cause(row["errors"][stage]), []).append(row["model"])
-        ordered = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+                models_by_cause.setdefault(cause(row["errors"][stage]), []).append(row["model"])
+        ordered = sorted(models_by_cause.items(), key=lambda item: (-len(item[1]), item[0]))
         return [{"cause": text, "count": len(m), "models": m[:5]} for text, m in ordered]
 
     read = [row for row in rows if row["read"]]

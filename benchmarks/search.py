@@ -19,6 +19,7 @@ import resource
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -77,10 +78,10 @@ def main() -> None:
     rows = rows_of(tables, max(SIZES))
     fits = []
     for n in SIZES:
-        spent = median_s(lambda n=n: fit_additive(rows[:n]), 3 if n <= 200 else 1)  # type: ignore[misc]
+        spent = median_s(partial(fit_additive, rows[:n]), 3 if n <= 200 else 1)
         fit = fit_additive(rows[:n])
         extra = replace(rows[0], energy_j_per_step=rows[0].energy_j * 1.01)
-        telling = median_s(lambda fit=fit, extra=extra: fit.tell(extra), 3)  # type: ignore[misc]
+        telling = median_s(partial(fit.tell, extra), 3)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         fits.append((n, len(fit.layers), spent, telling, memory))
         sys.stderr.write(f"{n} measurements: {spent:.2f} s\n")

@@ -51,19 +51,20 @@ def evaluate(name: str, family: str, models: int, folder: Path) -> dict[str, flo
         first, second = (measure(device, work, nominal) for _ in range(2))
     pairs = list(zip(first, second, strict=True))
     truth = [(a.energy_j + b.energy_j) / 2 for a, b in pairs]
-    said = [profile.estimate(network.layers) for network in drawn]
+    estimates = [profile.estimate(network.layers) for network in drawn]
     flops = [estimate(network.layers, fit_flops(profile.measurements)) for network in drawn]
     return {
         "device": name,
         "family": family,
         "measurements": len(profile.measurements),
         "seconds": profiled_s,
-        "additive": 100 * fmean(abs(s.energy_j / j - 1) for s, j in zip(said, truth, strict=True)),
+        "additive": 100
+        * fmean(abs(s.energy_j / j - 1) for s, j in zip(estimates, truth, strict=True)),
         "flops": 100 * fmean(abs(s.energy_j / j - 1) for s, j in zip(flops, truth, strict=True)),
         "repeat": 100 * fmean(abs(a.energy_j / b.energy_j - 1) for a, b in pairs),
         "coverage": fmean(
             s.energy_j_interval[0] <= j <= s.energy_j_interval[1]
-            for s, j in zip(said, truth, strict=True)
+            for s, j in zip(estimates, truth, strict=True)
         ),
     }
 

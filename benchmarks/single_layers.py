@@ -52,12 +52,12 @@ PAIRS = {
 
 def added(small: Sequence[Layer], large: Sequence[Layer]) -> list[Layer]:
     """The layers that the larger network has beyond the smaller one."""
-    known = Counter((layer.kind.name, layer.widths) for layer in small)
+    unmatched = Counter((layer.kind.name, layer.widths) for layer in small)
     more = []
     for layer in large:
         key = (layer.kind.name, layer.widths)
-        if known[key] > 0:
-            known[key] -= 1
+        if unmatched[key] > 0:
+            unmatched[key] -= 1
         else:
             more.append(layer)
     return more
@@ -65,9 +65,9 @@ def added(small: Sequence[Layer], large: Sequence[Layer]) -> list[Layer]:
 
 def say(fit: AdditiveFit, more: Sequence[Layer], large: Sequence[Layer]) -> tuple[float, float]:
     """What the profile says that these layers cost inside the larger network."""
-    found, counts = distinct([more])
+    layers, counts = distinct([more])
     context = np.array([depth_context(large)])
-    mean, cov = fit.energy.predict(fit.encoder.encode(found), counts, context)
+    mean, cov = fit.energy.predict(fit.encoder.encode(layers), counts, context)
     return float(mean[0]), inflation(len(fit.energy.rows)) * math.sqrt(max(float(cov[0, 0]), 0.0))
 
 
@@ -78,9 +78,9 @@ def main() -> None:
         identity = device.fingerprint.identity
         for family, pairs in PAIRS.items():
             path = RESULTS / f"additive_{family}_seed0.ampere.gz"
-            header, known = read_journal(path)
+            header, measured = read_journal(path)
             refuse_to_mix(device.fingerprint, header.fingerprint)
-            fit, nominal = fit_additive(known), reference_of(header, device)
+            fit, nominal = fit_additive(measured), reference_of(header, device)
             noise = math.sqrt(float(fit.energy.noise_var(np.array([1.0]))[0]))
             for names in pairs:
                 both = [read(name) for name in names]
@@ -91,11 +91,18 @@ def main() -> None:
                 small, large = measure(device, work, nominal)
                 metered = large.energy_j - small.energy_j
                 more = added(*both)
-                said, std = say(fit, more, both[1])
+                estimated, std = say(fit, more, both[1])
                 unsure = noise * math.hypot(small.energy_j, large.energy_j)
                 reach = 1.645 * math.hypot(std, unsure)
                 rows.append(
-                    (names[1], len(more), metered, said, reach, abs(said - metered) <= reach)
+                    (
+                        names[1],
+                        len(more),
+                        metered,
+                        estimated,
+                        reach,
+                        abs(estimated - metered) <= reach,
+                    )
                 )
     settings = {key: identity[key] for key in ("threads", "framework")}
     inside = sum(row[-1] for row in rows)

@@ -6,6 +6,7 @@ python benchmarks/speed.py     # minutes, on a quiet machine; the table goes to 
 from __future__ import annotations
 
 import gzip
+import inspect
 import json
 import statistics
 import subprocess
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -114,8 +116,8 @@ def threads(repeats: int = 5) -> list[str]:
 
     def all_threads() -> None:
         with (
-            mock.patch.object(sum_process, "fit", vars(sum_process.fit)["__wrapped__"]),
-            mock.patch.object(sum_process, "condition", vars(sum_process.condition)["__wrapped__"]),
+            mock.patch.object(sum_process, "fit", inspect.unwrap(sum_process.fit)),
+            mock.patch.object(sum_process, "condition", inspect.unwrap(sum_process.condition)),
         ):
             fit_additive(rows)
 
@@ -152,11 +154,11 @@ def main() -> None:
     for name in family_names():
         read(f"zoo:{name}")  # caches of torch itself
         layers = read(f"zoo:{name}")
-        reading = median_s(lambda name=name: read(f"zoo:{name}"), 3)  # type: ignore[misc]
+        reading = median_s(partial(read, f"zoo:{name}"), 3)
         rows = synthetic_rows(layers)
         fit = fit_paper(rows)
-        fitting = median_s(lambda rows=rows: fit_paper(rows), 3)  # type: ignore[misc]
-        estimating = median_s(lambda layers=layers, fit=fit: estimate(layers, fit), 50)  # type: ignore[misc]
+        fitting = median_s(partial(fit_paper, rows), 3)
+        estimating = median_s(partial(estimate, layers, fit), 50)
         lines.append(
             f"| {name}: read {len(layers)} layers, fit {len(rows)} measurements, estimate"
             f" | {1e3 * reading:.0f} ms, {fitting:.2f} s, {1e3 * estimating:.2f} ms"

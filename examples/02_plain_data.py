@@ -40,13 +40,13 @@ def last_j(entering: int) -> float:
 
 
 def rows() -> list[ampere.Measurement]:
-    found = []
+    measured = []
     for c in (8, 32, 64, 96, 128):
         last = ("last", "head", {"in": c})
-        found.append(row(last_j(c), last))
-        found.append(row(first_j(c) + last_j(c), ("first", "stem", {"out": c}), last))
+        measured.append(row(last_j(c), last))
+        measured.append(row(first_j(c) + last_j(c), ("first", "stem", {"out": c}), last))
         for d in (8, 64, 128):
-            found.append(
+            measured.append(
                 row(
                     first_j(c) + hidden_j(c, d) + last_j(d),
                     ("first", "stem", {"out": c}),
@@ -54,7 +54,7 @@ def rows() -> list[ampere.Measurement]:
                     ("last", "head", {"in": d}),
                 )
             )
-    return found
+    return measured
 
 
 def main() -> None:

@@ -31,8 +31,8 @@ def pick(tree, values=()):  # an argument as it is, or what an earlier call made
     if tag == "value":
         k, *path = what if isinstance(what, list) else [what]
         return functools.reduce(operator.getitem, path, values[k])
-    known = {"plain": lambda: what, "dtype": lambda: getattr(torch, what)}
-    return slice(*pick(what, values)) if tag == "slice" else known[tag]()
+    makers = {"plain": lambda: what, "dtype": lambda: getattr(torch, what)}
+    return slice(*pick(what, values)) if tag == "slice" else makers[tag]()
 
 
 def sample(shape, dtype, grad, below=2):
@@ -49,16 +49,16 @@ class Network(nn.Module):
         for k, call in enumerate(calls, len(inputs)):  # values: the inputs, then what calls make
             assert set(call) <= {"op", "arguments", "inputs", "options", "again"}, sorted(call)
             if "." not in call["op"] and "again" not in call:
-                given = {name: pick(value) for name, value in call.get("arguments", {}).items()}
-                self.held[str(k)] = getattr(nn, call["op"])(**given)
+                arguments = {name: pick(value) for name, value in call.get("arguments", {}).items()}
+                self.held[str(k)] = getattr(nn, call["op"])(**arguments)
 
     def forward(self, *values):
         for call in self.calls:  # op is Conv2d, torch.flatten or torch.Tensor.view
             _, _, name = call["op"].partition(".")
             module = None if name else self.held[str(call.get("again", len(values)))]
             run = operator.attrgetter(name)(torch) if name else module
-            given = {key: pick(value, values) for key, value in call.get("options", {}).items()}
-            values += (run(*pick(call["inputs"], values), **given),)
+            options = {key: pick(value, values) for key, value in call.get("options", {}).items()}
+            values += (run(*pick(call["inputs"], values), **options),)
         return pick(self.result, values)
 
 

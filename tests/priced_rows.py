@@ -67,7 +67,7 @@ def network(*widths: int, height: int = 16) -> tuple[Layer, ...]:
 def price(layer: Layer) -> float:
     """Joules of one layer: linear in what it does."""
     base, *rest = PRICES[layer.kind.operation]
-    done: Iterable[float] = vars(layer.features).values()
+    done = [number or 0.0 for number in layer.features.numbers]
     return layer.count * (base + sum(each * n for each, n in zip(rest, done, strict=True)))
 
 

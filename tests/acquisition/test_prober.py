@@ -217,7 +217,7 @@ def test_rows_of_another_family_are_no_part_of_the_limit() -> None:
     assert told == 6
 
 
-def _net(width: int):  # type: ignore[no-untyped-def]
+def _net(width: int):
     from torch import nn
 
     return nn.Sequential(

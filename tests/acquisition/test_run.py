@@ -40,7 +40,7 @@ def still(run: Run) -> Drift:
 )
 def test_what_goes_wrong_with_it_is_its_failure(error: type[Exception], cause: Cause) -> None:
     class Refusing(FakeDevice):
-        def load(self, workload: Workload) -> None:  # type: ignore[override]
+        def load(self, workload: Workload) -> None:
             raise error("so it is")
 
     run = Run(*JOBS[0])
@@ -53,7 +53,7 @@ def test_what_goes_wrong_with_it_is_its_failure(error: type[Exception], cause: C
 
 def test_a_device_that_is_lost_is_nobodys_failure() -> None:
     class Lost(FakeDevice):
-        def load(self, workload: Workload) -> None:  # type: ignore[override]
+        def load(self, workload: Workload) -> None:
             raise DeviceError("it is gone")
 
     with pytest.raises(DeviceError, match="it is gone"):

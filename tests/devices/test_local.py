@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,6 +20,8 @@ from ampere.devices.local import LocalDevice
 from ampere.errors import AmpereError, DeviceError, MeasurementFailed, MeterError, ModelError
 from ampere.meters.base import Provenance
 from fakes import VARIANT
+
+from .talk import Talk
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals as on Linux and macOS")
 
@@ -242,42 +241,15 @@ def test_an_interrupted_request_does_not_answer_the_next_one(
         assert device.burst(idle, 1).time_s < 0.3
 
 
-class Talk:
-    """A worker that is spoken to by hand."""
-
-    def __init__(self, **environment: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-u", "-m", worker.__name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **environment},
-        )
-
-    def ask(self, **request: Any) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-
-    def answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
-
-    def __enter__(self) -> Talk:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        with self.process:
-            self.process.kill()
+def talk_to_worker(**environment: str) -> Talk:
+    return Talk([sys.executable, "-u", "-m", worker.__name__], {**os.environ, **environment})
 
 
 def test_a_worker_ends_with_its_master_in_mid_burst_too() -> None:
-    with Talk() as talk:
-        talk.ask(do="open", meter=None, settings={"threads": 1})
-        assert talk.answer()["threads"] == 1
-        talk.ask(do="load", workload=IDLE.to_json())
-        talk.ask(do="burst", handle=talk.answer()["handle"], steps=60_000)
+    with talk_to_worker() as talk:
+        assert talk.ask(do="open", meter=None, settings={"threads": 1})["threads"] == 1
+        loaded = talk.ask(do="load", workload=IDLE.to_json())
+        talk.send(do="burst", handle=loaded["handle"], steps=60_000)
         assert talk.process.stdin is not None
         talk.process.stdin.close()
         assert talk.process.wait(10) == 0
@@ -288,9 +260,9 @@ def test_a_device_belongs_to_one_worker_but_a_master_may_send_another(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(worker, "WAIT_S", 0.3)
-    with Talk(TMPDIR=str(tmp_path)) as talk:
-        talk.ask(do="open", meter=None, settings={"threads": 1}, master="one")
-        assert "framework" in talk.answer()
+    with talk_to_worker(TMPDIR=str(tmp_path)) as talk:
+        opened = talk.ask(do="open", meter=None, settings={"threads": 1}, master="one")
+        assert "framework" in opened
         with pytest.raises(DeviceError, match=f"another worker .*{talk.process.pid}. is meas"):
             worker._lock("two")
         with worker._lock("one") as ours:

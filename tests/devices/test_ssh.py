@@ -296,7 +296,7 @@ def on_burst(device: SshDevice, condition: Callable[[], bool], action: Callable[
             action()
         return real(patience_s, **request)
 
-    device._exchange = exchange  # type: ignore[method-assign]
+    device._exchange = exchange
 
 
 Names = list[tuple[tuple[str, Widths], ...]]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import importlib.util
 import io
-import json
 import os
 import re
 import subprocess
 import sys
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 from torch import nn
@@ -29,6 +28,8 @@ from ampere.devices.worker_archive import imported_modules, shipped_files, worke
 from ampere.meters.registry import own_meters
 from ampere.pytorch.runtime.builder import build_layer
 from fakes import VARIANT
+
+from .talk import Talk
 
 HOME = Path(ampere.__file__).parent
 
@@ -60,31 +61,9 @@ def bare_environment(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "HOME": str(tmp_path)}
 
 
-class Talk:
-    """A conversation with the archive, run as a device runs it but for -S: no site-packages."""
-
-    def __init__(self, archive: Path, environment: dict[str, str], python: str = "") -> None:
-        self.process = subprocess.Popen(
-            [python or sys.executable, "-S", "-u", str(archive)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-
-    def ask(self, **request: Any) -> dict[str, Any]:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return answer
-
-    def __enter__(self) -> Talk:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        with self.process:
-            self.process.kill()
+def talk_to(archive: Path, environment: Mapping[str, str]) -> Talk:
+    """Run as a device runs it but for -S: no site-packages."""
+    return Talk([sys.executable, "-S", "-u", str(archive)], environment)
 
 
 def test_the_same_text_makes_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +80,7 @@ def test_the_same_text_makes_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_archive_works_where_nothing_but_torch_is(
     archive: Path, bare_environment: dict[str, str]
 ) -> None:
-    with Talk(archive, bare_environment) as talk:
+    with talk_to(archive, bare_environment) as talk:
         meter = {"name": "cpu", "settings": {"idle_w": 2.0, "active_w": 1.0}}
         opened = talk.ask(do="open", meter=meter, settings={"threads": 1})
         assert opened["framework"].startswith("torch ")
@@ -118,7 +97,7 @@ def test_the_archive_works_where_nothing_but_torch_is(
 
 
 def test_without_torch_one_line_says_so(archive: Path, tmp_path: Path) -> None:
-    with Talk(archive, {"HOME": str(tmp_path)}) as talk:
+    with talk_to(archive, {"HOME": str(tmp_path)}) as talk:
         answer = talk.ask(do="open", meter=None, settings={})
     assert answer["error"] == "DeviceError"
     assert "torch" in answer["message"] and "install it" in answer["message"]
@@ -173,16 +152,17 @@ def test_whatever_the_worker_imports_is_in_the_archive() -> None:
 
 def test_imports_are_followed_wherever_they_stand() -> None:
     text = (
-        "import ampere.core.tables, json\n"
-        "def f():\n    from ampere.core.gp import fit\n    from ampere import zoo, errors\n"
+        "import ampere.core.layers, json\n"
+        "def f():\n    from ampere.core.fingerprint import refuse_to_mix\n"
+        "    from ampere import zoo, errors\n"
         "if TYPE_CHECKING:\n    import ampere.core.choices\n"
         "else:\n    from ampere.core import units, SOME_NAME\n"
         "from amperemeter import volts\n"
     )
     assert sorted(imported_modules(text)) == [
         "ampere.core",  # for the name
-        "ampere.core.gp",
-        "ampere.core.tables",
+        "ampere.core.fingerprint",
+        "ampere.core.layers",
         "ampere.core.units",
         "ampere.errors",
         "ampere.zoo",

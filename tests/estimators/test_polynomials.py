@@ -32,7 +32,7 @@ def found(counted: Counted, widths: int, sizes: Sequence[int]) -> FeaturePolynom
 
 
 def assert_exact(polynomial: FeaturePolynomial, counted: Counted, *sizes: int) -> None:
-    assert polynomial.at(np.array([sizes], float)).tolist() == [list(map(float, counted(*sizes)))]  # type: ignore[arg-type]
+    assert polynomial.at(np.array([sizes], float)).tolist() == [list(map(float, counted(*sizes)))]
 
 
 def conv(i: int, o: int) -> tuple[float, ...]:

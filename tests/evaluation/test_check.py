@@ -57,7 +57,7 @@ def test_a_noisy_machine_is_not_quiet() -> None:
 
 def test_a_network_that_fails_ends_the_check_with_its_reason() -> None:
     class Broken(FakeDevice):
-        def load(self, workload):  # type: ignore[no-untyped-def]
+        def load(self, workload):
             if len(workload.layers) == 2 + DEPTHS[-1]:
                 raise MeasurementFailed("out of memory")
             return super().load(workload)

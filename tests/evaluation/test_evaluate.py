@@ -5,6 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,12 +17,18 @@ from ampere.acquisition.families import members, resample
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.loop import open_journal, run_profiler
 from ampere.acquisition.strategy import Strategy
+from ampere.core.fingerprint import Fingerprint
 from ampere.core.program.sizes import shape_at
-from ampere.core.workloads import ModelSpec
+from ampere.core.workloads import ModelSpec, Workload
+from ampere.devices.base import Loaded
 from ampere.errors import DataError, FingerprintError, NotCovered
+from ampere.estimators.base import Cost
 from ampere.evaluation.evaluate import evaluate
 from ampere.evaluation.evaluation import Evaluation, ModelResult
 from ampere.meters.base import Provenance
+from ampere.pytorch.graph.counter import with_features
+from ampere.pytorch.models import plan_variants, read
+from ampere.records.journal import Journal
 from fakes import FakeDevice, known_cost, total
 
 
@@ -33,8 +43,6 @@ def test_members_of_a_zoo_family_differ_and_repeat_with_the_seed() -> None:
 
 
 def test_a_model_of_the_user_is_resampled_with_widths_that_meet() -> None:
-    from ampere.pytorch.models import read
-
     layers = read("zoo:har")
     for seed in range(20):
         drawn = resample(layers, random.Random(seed))
@@ -49,42 +57,39 @@ def test_a_model_of_the_user_is_resampled_with_widths_that_meet() -> None:
 class NamedFake(FakeDevice):
     """Costs of models given by name are those of their layers."""
 
-    def load(self, workload):  # type: ignore[no-untyped-def]
+    def load(self, workload: Workload) -> Loaded:
         if workload.model is not None:
-            from dataclasses import replace
-
-            from ampere.pytorch.models import read
-
             workload = replace(workload, layers=read(workload.model.model), model=None)
         return super().load(workload)
 
-    def _once(self, workload):  # type: ignore[no-untyped-def]
+    def _once(self, workload: Workload) -> Cost:
         if workload.stage in ("forward", "backward", "update"):
-            from ampere.estimators.base import Cost
-
             cost = total(workload.layers)  # isolated stages cost more than their part of a step
             return Cost(cost.energy_j / 2, 0.0, cost.time_s / 2, 0.0)
         return super()._once(workload)
 
 
-def test_end_to_end_on_known_costs(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    from ampere.pytorch.graph.counter import with_features
-    from ampere.pytorch.models import plan_variants, read
-
+@contextmanager
+def profiled(path: Path, max_points: int) -> Iterator[tuple[NamedFake, Journal]]:
+    """A device, and the journal of a profile of LSTMs on it."""
     device = NamedFake(features=lambda layer: with_features(layer).features)
-    journal, _ = open_journal(tmp_path / "lstm.ampere", device)
+    journal, _ = open_journal(path, device)
+    strategy = Strategy(max_points=max_points)
     with journal:
-        run_profiler(
-            Isolator(plan_variants(read("zoo:lstm")), Strategy(max_points=12)), device, journal
-        )
+        run_profiler(Isolator(plan_variants(read("zoo:lstm")), strategy), device, journal)
+        yield device, journal
+
+
+def test_end_to_end_on_known_costs(tmp_path: Path) -> None:
+    with profiled(tmp_path / "lstm.ampere", max_points=12) as (device, journal):
         before = len(journal.measurements)
-        found = evaluate(ModelSpec("zoo:lstm"), journal, device, models=6)
+        evaluation = evaluate(ModelSpec("zoo:lstm"), journal, device, models=6)
         assert len(journal.measurements) > before  # isolated stages are kept, models are not
         assert all(m.stage != "step" for m in journal.measurements[before:])
         kept = len(journal.measurements)
         evaluate(ModelSpec("zoo:lstm"), journal, device, models=2)
         assert len(journal.measurements) == kept
-    mape = {method: found.mape(method) for method in found.methods}
+    mape = {method: evaluation.mape(method) for method in evaluation.methods}
     assert set(mape) == {
         "additive", "paper", "roofline", "flops", "flops_affine", "neuralpower",
         "extrapolation", "repeat",
@@ -92,25 +97,17 @@ def test_end_to_end_on_known_costs(tmp_path) -> None:  # type: ignore[no-untyped
     assert mape["repeat"] == pytest.approx(0.0, abs=1e-9)
     assert mape["paper"] is not None and mape["paper"] < 3.0
     assert mape["additive"] is not None and mape["additive"] < 3.0
-    bias = found.bias("neuralpower")
+    bias = evaluation.bias("neuralpower")
     assert bias is not None and 30.0 < bias < 70.0  # three halves of the step: the overestimate
-    assert found.measurements == before
+    assert evaluation.measurements == before
     assert math.isclose(
-        found.results[0].energy_j, total(read(found.results[0].model), known_cost).energy_j
+        evaluation.results[0].energy_j,
+        total(read(evaluation.results[0].model), known_cost).energy_j,
     )
 
 
-def test_another_device_and_an_uncovered_family_are_refused(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    from ampere.core.fingerprint import Fingerprint
-    from ampere.pytorch.graph.counter import with_features
-    from ampere.pytorch.models import plan_variants, read
-
-    device = NamedFake(features=lambda layer: with_features(layer).features)
-    journal, _ = open_journal(tmp_path / "lstm.ampere", device)
-    with journal:
-        run_profiler(
-            Isolator(plan_variants(read("zoo:lstm")), Strategy(max_points=4)), device, journal
-        )
+def test_another_device_and_an_uncovered_family_are_refused(tmp_path: Path) -> None:
+    with profiled(tmp_path / "lstm.ampere", max_points=4) as (device, journal):
         with pytest.raises(NotCovered, match="profile this family first"):
             evaluate(ModelSpec("zoo:lenet5"), journal, device, models=1)
         device.fingerprint = Fingerprint({"device": "another"})
@@ -118,16 +115,8 @@ def test_another_device_and_an_uncovered_family_are_refused(tmp_path) -> None:  
             evaluate(ModelSpec("zoo:lstm"), journal, device, models=1)
 
 
-def test_baselines_can_be_left_out(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    from ampere.pytorch.graph.counter import with_features
-    from ampere.pytorch.models import plan_variants, read
-
-    device = NamedFake(features=lambda layer: with_features(layer).features)
-    journal, _ = open_journal(tmp_path / "lstm.ampere", device)
-    with journal:
-        run_profiler(
-            Isolator(plan_variants(read("zoo:lstm")), Strategy(max_points=6)), device, journal
-        )
+def test_baselines_can_be_left_out(tmp_path: Path) -> None:
+    with profiled(tmp_path / "lstm.ampere", max_points=6) as (device, journal):
         before = len(journal.measurements)
         spec = ModelSpec("zoo:lstm")
         evaluation = evaluate(spec, journal, device, models=2, baselines=["flops"])

@@ -119,6 +119,6 @@ def readings_of(meter: FakeMeter) -> Iterator[Reading]:
 )
 def test_contract_catches(driver: type[FakeMeter], check: Callable[[MeterContract], None]) -> None:
     contract = MeterContract()
-    contract.driver = driver  # type: ignore[misc]
+    contract.driver = driver
     with pytest.raises(AssertionError):
         check(contract)

@@ -154,7 +154,7 @@ class TestApple(MeterContract):
         install(soc=self.soc)
 
     def work(self, meter: Any) -> None:
-        self.soc.parts["gpu_mj"] += 20  # type: ignore[operator]
+        self.soc.parts["gpu_mj"] += 20
 
 
 class TestEmi(MeterContract):

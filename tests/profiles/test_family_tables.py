@@ -44,7 +44,7 @@ def family(request: pytest.FixtureRequest) -> tuple[FamilyTables, AdditiveFit]:
     return FamilyTables(read(f"zoo:{request.param}"), fit, with_features), fit
 
 
-def drawn(tables: FamilyTables, n: int, seed: int = 0) -> np.ndarray:  # type: ignore[type-arg]
+def drawn(tables: FamilyTables, n: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     columns = [
         step * rng.integers(1, largest // step + 1, n)

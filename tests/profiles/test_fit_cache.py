@@ -365,7 +365,7 @@ def test_the_users_own_code_is_read_each_time(
 
 
 def test_where_torch_is_in_use_layers_are_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", object())  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "torch", object())
     read = Reader()
     for _ in range(2):
         FitCache.beside(path).layers("zoo:lenet5", Training(), read)

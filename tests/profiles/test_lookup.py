@@ -19,7 +19,7 @@ def some_table(axes: tuple[int, ...], seed: int, vector: int = 0) -> Table:
     return Table(axes, np.random.default_rng(seed).integers(1, 9, shape).astype(float))
 
 
-def every_candidate() -> np.ndarray:  # type: ignore[type-arg]
+def every_candidate() -> np.ndarray:
     return np.array(list(np.ndindex(*SIZES)))
 
 
@@ -67,7 +67,7 @@ def test_chunks_are_of_some_size_and_keep_their_order(
     monkeypatch.setattr(lookup, "CHUNK", 4)
     sizes: list[int] = []
 
-    def work(levels: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    def work(levels: np.ndarray) -> np.ndarray:
         sizes.append(len(levels))
         return levels[:, 0] * 2.0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,19 +15,7 @@ from ampere.core.training import Training
 from ampere.pytorch.graph.channels import new
 from ampere.pytorch.models import read_whole
 from ampere.pytorch.pruning.coupling import Coupling, couple
-
-
-class Does(nn.Module):
-    """Modules, and a function of them and the input."""
-
-    def __init__(self, forward: Callable[[Any, Tensor], Tensor], **modules: nn.Module) -> None:
-        super().__init__()
-        self.run = forward
-        for name, module in modules.items():
-            self.add_module(name, module)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.run(self, x)
+from written import Written
 
 
 def components(model: nn.Module, input: Any) -> dict[tuple[str, int], list[int]]:
@@ -92,7 +79,7 @@ def test_a_flattened_channel_has_an_index_a_position() -> None:
 
 
 def test_what_is_added_stays_or_goes_as_one() -> None:
-    model = Does(
+    model = Written(
         lambda m, x: m.last(m.a(x) + m.b(x)),
         a=nn.Linear(4, 3), b=nn.Linear(4, 3), last=nn.Linear(3, 2),
     )  # fmt: skip
@@ -101,7 +88,7 @@ def test_what_is_added_stays_or_goes_as_one() -> None:
 
 
 def test_what_is_concatenated_stays_apart() -> None:
-    model = Does(
+    model = Written(
         lambda m, x: m.last(torch.cat([m.a(x), m.b(x)], 1)),
         a=nn.Linear(4, 2), b=nn.Linear(4, 2), last=nn.Linear(4, 2),
     )  # fmt: skip
@@ -111,7 +98,7 @@ def test_what_is_concatenated_stays_apart() -> None:
 
 
 def test_moved_channels_are_found_again() -> None:
-    model = Does(lambda m, x: m.last(m.a(x).flip(1)), a=nn.Linear(4, 3), last=nn.Linear(3, 2))
+    model = Written(lambda m, x: m.last(m.a(x).flip(1)), a=nn.Linear(4, 3), last=nn.Linear(3, 2))
     found = components(model, 4)
     assert found["last.weight", 1] == found["a.weight", 0][::-1]
 
@@ -138,7 +125,7 @@ def test_groups_lose_the_same_places() -> None:
 
 @pytest.mark.parametrize(("kind", "gates"), [(nn.LSTM, 4), (nn.GRU, 3), (nn.RNN, 1)])
 def test_every_gate_has_the_channels_of_the_state(kind: type[nn.Module], gates: int) -> None:
-    model = Does(
+    model = Written(
         lambda m, x: m.last(m.rnn(x)[0][:, -1]),
         rnn=kind(3, 2, batch_first=True), last=nn.Linear(2, 2),
     )  # fmt: skip
@@ -149,7 +136,7 @@ def test_every_gate_has_the_channels_of_the_state(kind: type[nn.Module], gates: 
 
 
 def test_a_head_has_channels_of_its_own_inside() -> None:
-    model = Does(
+    model = Written(
         lambda m, x: m.last(m.attend(m.a(x), m.a(x), m.a(x))[0]),
         a=nn.Linear(3, 4), attend=nn.MultiheadAttention(4, 2, batch_first=True),
         last=nn.Linear(4, 2),
@@ -201,7 +188,7 @@ def test_tied_weights_have_the_same_channels() -> None:
 
 def test_what_cannot_be_followed_is_stuck() -> None:
     """Each number that a gated unit makes is of two channels, half as many as entered."""
-    model = Does(
+    model = Written(
         lambda m, x: m.last(nn.functional.glu(m.a(x), 1)),
         a=nn.Linear(4, 6), last=nn.Linear(3, 2),
     )  # fmt: skip

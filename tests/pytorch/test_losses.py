@@ -297,4 +297,4 @@ def test_a_function_of_the_running_script_is_refused(monkeypatch: pytest.MonkeyP
 
 def test_what_is_neither_name_nor_function() -> None:
     with pytest.raises(ModelError, match="an object of type int"):
-        loss_name(3)  # type: ignore[arg-type]
+        loss_name(3)

@@ -25,22 +25,10 @@ from ampere.errors import ModelError
 from ampere.pytorch.graph.model_reading import read_layers
 from ampere.pytorch.runtime.trainer import synthetic_inputs
 from ampere.zoo.families import family_names, find_family
+from written import Written
 
 FAMILIES = pytest.mark.parametrize("name", family_names())
 LAYERS = {"lenet5": 5, "cnn5": 5, "har": 5, "lstm": 3, "transformer": 2 + 2 * 4, "resnet": 2 + 9}
-
-
-class Written(nn.Module):
-    """A model as users write them: modules by name, and a forward of their own."""
-
-    def __init__(self, forward: Callable[..., Any], **held: Any) -> None:
-        super().__init__()
-        for name, thing in held.items():
-            setattr(self, name, thing)
-        self._forward = forward
-
-    def forward(self, *inputs: Tensor, **named: Tensor) -> Any:
-        return self._forward(self, *inputs, **named)
 
 
 def read(model: nn.Module, *shape: int, batch: int = 10) -> tuple[Layer, ...]:
@@ -435,7 +423,7 @@ def test_a_layer_of_which_a_part_is_frozen_is_a_kind_of_its_own() -> None:
     part[2].weight.requires_grad_(False)
     ours, theirs = (read(model, 8)[1] for model in (whole, part))
     assert ours.kind != theirs.kind
-    assert ours.features.flops > theirs.features.flops  # type: ignore[operator]
+    assert ours.features.flops > theirs.features.flops
 
 
 def test_recurrent_layers_keep_their_nonlinearity() -> None:

@@ -80,7 +80,7 @@ def test_every_part_of_a_record_must_be_given() -> None:
         for field in dataclasses.fields(part):
             assert field.default is field.default_factory is dataclasses.MISSING, field.name
     with pytest.raises(TypeError, match="missing"):
-        ModuleRecord(names=("Conv2d",))  # type: ignore[call-arg]
+        ModuleRecord(names=("Conv2d",))
 
 
 def test_a_module_has_one_record() -> None:

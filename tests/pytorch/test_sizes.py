@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -17,21 +16,9 @@ from ampere.pytorch.graph.channels import Channels, Dim, Scaled, free
 from ampere.pytorch.graph.recorder import Value
 from ampere.pytorch.graph.sizes import Sizes, follow
 from ampere.pytorch.graph.trace import Trace, trace
+from written import Written
 
 BATCH = 4
-
-
-class Does(nn.Module):
-    """Modules, and a function of them and the input."""
-
-    def __init__(self, forward: Callable[[Any, Tensor], Tensor], **modules: nn.Module) -> None:
-        super().__init__()
-        self.run = forward
-        for name, module in modules.items():
-            self.add_module(name, module)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.run(self, x)
 
 
 def sizes_of(model: nn.Module, input: str) -> tuple[Trace, Sizes]:
@@ -72,7 +59,7 @@ def test_flattening_makes_a_multiple() -> None:
 
 
 def test_what_is_added_varies_together() -> None:
-    model = Does(
+    model = Written(
         lambda m, x: m.last(m.a(x) + m.b(x)),
         a=nn.Linear(6, 8), b=nn.Linear(6, 8), last=nn.Linear(8, 2),
     )  # fmt: skip
@@ -89,7 +76,7 @@ def test_what_is_not_added_varies_alone() -> None:
 
 
 def test_what_is_concatenated_grows_in_proportion() -> None:
-    model = Does(
+    model = Written(
         lambda m, x: m.last(torch.cat([m.a(x), m.b(x)], 1)),
         a=nn.Linear(6, 4), b=nn.Linear(6, 8), last=nn.Linear(12, 2),
     )  # fmt: skip
@@ -105,7 +92,7 @@ def test_heads_make_a_multiple_of_a_width() -> None:
         y = m.a(x).view(BATCH, 5, 4, 6).transpose(1, 2)
         return m.last(y.transpose(1, 2).flatten(2))
 
-    model = Does(split, a=nn.Linear(6, 24), last=nn.Linear(24, 2))
+    model = Written(split, a=nn.Linear(6, 24), last=nn.Linear(24, 2))
     view = dims_of(model, "5x6", "view")
     assert view[:3] == (BATCH, 5, 4)
     assert isinstance(view[3], Scaled) and view[3].factor == Fraction(1, 4)
@@ -125,7 +112,7 @@ def test_groups_make_a_multiple_and_depthwise_follows() -> None:
 
 
 def test_what_comes_out_at_one_size_only_is_a_number() -> None:
-    model = Does(
+    model = Written(
         lambda m, x: m.last(torch.fft.fft(m.a(x), n=5).abs()),
         a=nn.Linear(6, 8), last=nn.Linear(5, 2),
     )  # fmt: skip

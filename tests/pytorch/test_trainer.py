@@ -249,7 +249,7 @@ def test_what_is_wholly_frozen_only_runs_forward(ends: bool) -> None:
 
 def tie(parameter: nn.Parameter) -> nn.Parameter:
     """Mark a parameter as another layer's, as building does."""
-    parameter.shared = True  # type: ignore[attr-defined]
+    parameter.shared = True
     return parameter
 
 

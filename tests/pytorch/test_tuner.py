@@ -312,14 +312,14 @@ def test_statistics_are_those_of_the_data(digits: Dataset) -> None:
     model = normed()
     norm = model[1]
     assert isinstance(norm, nn.BatchNorm2d)
-    norm.running_mean.fill_(100.0)  # type: ignore[union-attr]
+    norm.running_mean.fill_(100.0)
     kept = weights(model[0]), weights(model[4]), norm.weight.tolist()
     refresh_statistics(model, digits.train, batches=5, batch_size=len(digits.train))
     inputs, _ = digits.train.batch(np.arange(len(digits.train)))
     with torch.no_grad():
         seen = model[0](torch.from_numpy(inputs))
-    assert torch.allclose(norm.running_mean, seen.mean((0, 2, 3)), atol=1e-4)  # type: ignore[arg-type]
-    assert torch.allclose(norm.running_var, seen.var((0, 2, 3)), rtol=1e-3)  # type: ignore[arg-type]
+    assert torch.allclose(norm.running_mean, seen.mean((0, 2, 3)), atol=1e-4)
+    assert torch.allclose(norm.running_var, seen.var((0, 2, 3)), rtol=1e-3)
     assert norm.momentum == 0.1
     assert (weights(model[0]), weights(model[4]), norm.weight.tolist()) == kept
 
@@ -328,7 +328,7 @@ def test_refreshing_helps_a_model_whose_statistics_mislead(digits: Dataset) -> N
     model = normed()
     tune(model, digits.train, 150)
     good = judge(model, digits.test).accuracy
-    model[1].running_mean.fill_(5.0)  # type: ignore[union-attr, operator]
+    model[1].running_mean.fill_(5.0)
     assert judge(model, digits.test).accuracy < good - 0.2
     refresh_statistics(model, digits.train)
     assert judge(model, digits.test).accuracy > good - 0.05

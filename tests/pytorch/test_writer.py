@@ -21,19 +21,7 @@ from ampere.pytorch.graph.sizes import follow
 from ampere.pytorch.graph.trace import trace
 from ampere.pytorch.graph.writer import Borders, Writer
 from ampere.pytorch.models import read
-
-
-class Does(nn.Module):
-    """Modules, and a function of them and the input."""
-
-    def __init__(self, forward: Callable[[Any, Tensor], Any], **modules: nn.Module) -> None:
-        super().__init__()
-        self.run = forward
-        for name, module in modules.items():
-            self.add_module(name, module)
-
-    def forward(self, x: Tensor) -> Any:
-        return self.run(self, x)
+from written import Written
 
 
 def layers_of(model: nn.Module, input: str) -> tuple[Layer, ...]:
@@ -46,7 +34,7 @@ def written(layer: Layer) -> Any:
 
 def calls_of(run: Callable[[Any, Tensor], Any], input: str = "6") -> list[Any]:
     """The calls of a hidden layer that begins with `run`, without the linear one in it."""
-    model = Does(
+    model = Written(
         lambda m, x: m.last(m.hidden(run(m, m.enter(x)))),
         enter=nn.Linear(6, 8), hidden=nn.Linear(8, 8), last=nn.Linear(8, 2),
     )  # fmt: skip
@@ -95,7 +83,7 @@ def test_a_view_that_flattens_is_written_as_flatten() -> None:
     flat = {"op": "torch.flatten", "inputs": [{"value": 0}], "options": {"start_dim": 1}}
     for run in (lambda x: x.view(-1, 8 * 36), lambda x: x.reshape(len(x), -1), torch.flatten):
         way = run if run is not torch.flatten else (lambda x: torch.flatten(x, 1))
-        model = Does(
+        model = Written(
             lambda m, x, way=way: m.last(way(m.conv(x))),
             conv=nn.Conv2d(3, 8, 3), last=nn.Linear(8 * 36, 2),
         )  # fmt: skip

@@ -46,7 +46,7 @@ def row(at: list[float], time_s: float = 0.1, steps: int = 10, **changes: object
         provenance=Provenance.MODELLED,
         bursts=bursts,
     )
-    return replace(found, **changes)  # type: ignore[arg-type]
+    return replace(found, **changes)
 
 
 def log(path: Path, power_w: Callable[[float], float], until_s: float, clock: float = 0.0) -> Path:
@@ -130,7 +130,7 @@ def test_rows_that_the_log_cannot_tell_of_are_left_out(tmp_path: Path) -> None:
     ]
     (found,) = align([*others, good], trace(tmp_path, lambda t: 2.0))
     assert found.energy_j_per_step == pytest.approx(0.2)
-    del good.bursts["outlier"]  # type: ignore[attr-defined]
+    del good.bursts["outlier"]
     assert len(align([good], trace(tmp_path, lambda t: 2.0))) == 1
 
 

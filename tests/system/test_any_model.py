@@ -37,6 +37,7 @@ from ampere.pytorch.runtime.builder import build
 from ampere.pytorch.runtime.trainer import make_trainer, synthetic_inputs
 from fakes import FakeDevice, total
 from reference_models import REFERENCES, Reference, example
+from written import Written
 
 BATCH = 4
 NAMES = sorted(REFERENCES)
@@ -300,19 +301,6 @@ def test_a_profile_estimates_resized_models_to_the_joule(name: str, tmp_path: Pa
 
 
 # --- what users write ---
-
-
-class Written(nn.Module):
-    """A forward pass given as a function of the module and its input."""
-
-    def __init__(self, forward: Any, **held: Any) -> None:
-        super().__init__()
-        self.written = forward
-        for name, thing in held.items():
-            setattr(self, name, thing)
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return self.written(self, x)
 
 
 def in_place(m: Any, x: torch.Tensor) -> torch.Tensor:

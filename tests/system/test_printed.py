@@ -57,7 +57,7 @@ def an_estimate(**changes: object) -> Estimate:
         "battery_wh": 15.0,
         "warnings": ("extrapolated beyond the profiled widths: wide",),
     }
-    return Estimate(**{**fields, **changes})  # type: ignore[arg-type]
+    return Estimate(**{**fields, **changes})
 
 
 def an_uncovered_estimate() -> Estimate:
@@ -141,7 +141,7 @@ def a_measurement(**changes: object) -> Measurement:
         "repeats": 14,
         "provenance": Provenance.MODELLED,
     }
-    return Measurement(**{**fields, **changes})  # type: ignore[arg-type]
+    return Measurement(**{**fields, **changes})
 
 
 PAGES = {

@@ -3,7 +3,6 @@
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,15 +16,6 @@ from ampere.zoo.families import family_names, find_family
 
 CLASSES = {"lenet5": 10, "cnn5": 10, "har": 6, "lstm": 4, "transformer": 10, "resnet": 10}
 FAMILIES = pytest.mark.parametrize("name", family_names())
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Models this small only wait for each other's threads, for minutes on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def batch_of(spec: InputSpec) -> Tensor:

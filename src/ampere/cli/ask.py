@@ -43,7 +43,7 @@ class Beginning:
     @property
     def is_given(self) -> bool:
         """Whether anything was said."""
-        return any(value is not None for value in vars(self).values())
+        return self != Beginning()
 
 
 def ask(

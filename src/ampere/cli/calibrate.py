@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -50,7 +51,7 @@ def calibrate(
             " else?"
         )
     if as_json:
-        return json_text(vars(calibration))
+        return json_text(asdict(calibration))
     return f"the meter cpu now takes {calibration}; its joules stay modelled"
 
 

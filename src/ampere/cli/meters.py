@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -51,7 +52,7 @@ def meters(
     if as_json:
         listed = [
             {
-                **vars(meter),
+                **asdict(meter),
                 "provenance": meter.provenance and meter.provenance.value,
                 "reading": looks.get(meter.name),
             }
@@ -95,7 +96,7 @@ def _calibration() -> tuple[Json, str]:
         fitted = stored()
     except MeterError as error:
         return None, str(error)
-    return (None, ASSUMED) if fitted is None else (vars(fitted), str(fitted))
+    return (None, ASSUMED) if fitted is None else (asdict(fitted), str(fitted))
 
 
 def _look(names: list[str]) -> dict[str, dict[str, Json]]:
@@ -139,7 +140,7 @@ def _show(look: dict[str, Json], meter: Meter, first: Reading) -> None:
     from ampere.meters.base import energy_between
 
     last = meter.read()
-    look.update(resolution=vars(meter.resolution), tells=_tells(meter.resolution))
+    look.update(resolution=asdict(meter.resolution), tells=_tells(meter.resolution))
     energy_j, time_s = energy_between(first, last)
     look.update(energy_j=energy_j, time_s=time_s, power_w=energy_j / time_s)
 

@@ -6,7 +6,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -107,7 +107,7 @@ class TrainingOptions:
 
     def over(self, usual: Training) -> Training:
         """What was said, and the rest as usual."""
-        options = {name: value for name, value in vars(self).items() if name != "input"}
+        options = {name: value for name, value in asdict(self).items() if name != "input"}
         return usual.but(**{**options, "amp": self.amp or None})
 
     @property

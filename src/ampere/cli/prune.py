@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,7 +73,7 @@ class SearchOptions:
         """For `prune`."""
         from ampere.pruning.search import Search
 
-        return Search(**vars(self))
+        return Search(**asdict(self))
 
 
 @dataclass(frozen=True)

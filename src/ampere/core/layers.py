@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum
 from functools import cached_property
 from typing import Tuple  # for Python 3.8, on old devices
@@ -61,9 +61,14 @@ class Features:
     activation_bytes: float | None = None
     parameter_bytes: float | None = None
 
+    @property
+    def numbers(self) -> tuple[float | None, float | None, float | None]:
+        """FLOPs, bytes of activations and bytes of parameters, in this order."""
+        return self.flops, self.activation_bytes, self.parameter_bytes
+
     def to_json(self) -> dict[str, float]:
         """Only what is known."""
-        return {k: v for k, v in vars(self).items() if v is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)

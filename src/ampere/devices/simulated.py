@@ -20,7 +20,6 @@ import math
 import random
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import astuple
 
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Features, Layer, LayerKind, Role, structure_of
@@ -244,7 +243,7 @@ def _training_bytes(layers: tuple[Layer, ...]) -> float:
 
 def _counted(layer: Layer) -> Layer:
     """The layer with all its features; they are counted where any is missing."""
-    if None not in astuple(layer.features):
+    if None not in layer.features.numbers:
         return layer
     structure_of(layer.kind)  # without one there is nothing to count
     from ampere.pytorch.graph.counter import with_features

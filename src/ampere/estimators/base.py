@@ -31,7 +31,12 @@ class Cost:
         """The same thing several times, with the same error each time."""
         if self.time_s is None or self.time_s_std is None:
             return Cost(factor * self.energy_j, factor * self.energy_j_std)
-        return Cost(*(factor * value for value in vars(self).values()))
+        return Cost(
+            energy_j=factor * self.energy_j,
+            energy_j_std=factor * self.energy_j_std,
+            time_s=factor * self.time_s,
+            time_s_std=factor * self.time_s_std,
+        )
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ class Encoder:
         return columns
 
     def _features(self, layer: Layer) -> Array:
-        counted = [[value or 0.0 for value in vars(layer.features).values()]]
+        counted = [[value or 0.0 for value in layer.features.numbers]]
         widths = [np.array([width]) for width in layer.widths.values()]
         return np.asarray(self.columns(layer, np.array(counted), widths)[0])
 

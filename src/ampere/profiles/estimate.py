@@ -64,7 +64,15 @@ class Estimate:
         by = steps / self.steps
         lines = tuple(replace(line, cost=line.cost.times(by)) for line in self.lines)
         total = Cost(self.energy_j, self.energy_j_std, self.time_s, self.time_s_std).times(by)
-        return replace(self, lines=lines, **vars(total), steps=steps)
+        return replace(
+            self,
+            energy_j=total.energy_j,
+            energy_j_std=total.energy_j_std,
+            time_s=total.time_s,
+            time_s_std=total.time_s_std,
+            lines=lines,
+            steps=steps,
+        )
 
     def to_json(self) -> dict[str, Json]:
         """Plain data, as `ampere estimate --json` prints it."""

@@ -146,7 +146,7 @@ class Grid:
         def counted(entries: Ints) -> Array:
             widths = [self._widths_at(place, row) for row in entries]
             features = [count(replace(place.layer, widths=each)).features for each in widths]
-            return np.array([list(vars(each).values()) for each in features], float)
+            return np.array([each.numbers for each in features], float)
 
         if not place.axes:
             return counted(np.zeros((1, 0), int))

@@ -145,7 +145,7 @@ def _costs(
         return fit.alone(grid)
     polynomial = fit_features(
         _sizes(layers, varied),
-        np.array([[value or 0.0 for value in vars(each.features).values()] for each in layers]),
+        np.array([[value or 0.0 for value in each.features.numbers] for each in layers]),
     )
     if polynomial is None:
         return None

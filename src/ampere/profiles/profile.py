@@ -96,11 +96,11 @@ class Profile:
         Any network will do: a variant, a member of the family, a job, a few steps of a model. The
         file is left as it is (`ampere.tell` writes). A fit that was made is updated, not repeated.
         """
-        told = replace(self, measurements=(*self.measurements, measurement))
+        profile = replace(self, measurements=(*self.measurements, measurement))
         if isinstance(self._fits.made, AdditiveFit):
             with suppress(DataError):  # new kinds of layers, or a surprise: the fit is made anew
-                told._fits.made = self._fits.made.tell(measurement)
-        return told
+                profile._fits.made = self._fits.made.tell(measurement)
+        return profile
 
     def tabulate(
         self,

@@ -85,7 +85,16 @@ def prune(
     slimmer = make_slimmer(
         model, input, training, weights=weights, importance=search.importance, seed=seed
     )
-    task = _plan(slimmer, profile, budget, steps, search, judging, seed, watch)
+    task = _plan(
+        slimmer,
+        profile,
+        budget,
+        steps=steps,
+        search=search,
+        judging=judging,
+        seed=seed,
+        watch=watch,
+    )
     candidates = task.find()
     verified = task.verify(candidates, verification) if verification else None
     chosen = task.judge.choose(slimmer, verified.candidates if verified else candidates, watch)
@@ -194,6 +203,7 @@ def _plan(
     slimmer: Slimmer,
     profile: Profile,
     budget: Budget,
+    *,
     steps: int | None,
     search: Search,
     judging: Judging,

@@ -56,12 +56,12 @@ def as_inputs(input: Input) -> Inputs:
     )
 
 
-def _is_shape(thing: Any) -> bool:
-    return isinstance(thing, Sequence) and bool(thing) and all(_is_size(size) for size in thing)
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, Sequence) and bool(value) and all(_is_size(size) for size in value)
 
 
-def _is_size(thing: Any) -> bool:
-    return isinstance(thing, Integral) and not isinstance(thing, bool)
+def _is_size(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _as_spec(part: Any) -> InputSpec:

@@ -97,8 +97,8 @@ def _prepare(
 ) -> tuple[nn.Module, Inputs, Training]:
     """The model itself, what it is fed and how it is trained, all of it checked."""
     if training.optimizer not in OPTIMIZERS:
-        known = ", ".join(OPTIMIZERS)
-        raise ModelError(f"unknown optimizer {training.optimizer!r}: use one of {known}")
+        names = ", ".join(OPTIMIZERS)
+        raise ModelError(f"unknown optimizer {training.optimizer!r}: use one of {names}")
     training = replace(training, loss=loss_name(training.loss))
     inputs = None if input is None else as_inputs(input)
     if isinstance(model, str):

@@ -51,12 +51,12 @@ class Efficiency(Experiment):
         figure = new_figure(4.6, 3.0)
         axes = figure.subplots()
         for row in data:
-            look = canvas.BENCH_LOOKS[row["bench"]]
+            mark = canvas.BENCH_MARKS[row["bench"]]
             axes.loglog(
                 np.array(row["flops"]) / 1e6,
                 1e9 * np.array(row["joules_per_flop"]),
-                look.marker,
-                color=look.color,
+                mark.marker,
+                color=mark.color,
                 markersize=3,
                 alpha=0.8,
                 markeredgewidth=0,

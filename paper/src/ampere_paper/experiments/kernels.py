@@ -63,18 +63,18 @@ class Kernels(Experiment):
         places = np.arange(len(NAMES))
         drawn: set[str] = set()
         for row in data:
-            look = canvas.BENCH_LOOKS[row["bench"]]
+            mark = canvas.BENCH_MARKS[row["bench"]]
             label = None if row["bench"] in drawn else canvas.heading(row, ", ")
             drawn.add(row["bench"])
             values = [row["mape"][kernel] for kernel in NAMES]
             axes.semilogy(
                 places,
                 values,
-                look.marker,
+                mark.marker,
                 linestyle="-",
                 linewidth=0.5,
                 markersize=2.5,
-                color=look.color,
+                color=mark.color,
                 alpha=0.7,
                 markeredgewidth=0,
                 label=label,

@@ -37,8 +37,15 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 
+class Mark(NamedTuple):
+    """How a bench is drawn, wherever it is; its rows say what it is called."""
+
+    color: str
+    marker: str
+
+
 class Look(NamedTuple):
-    """How something is drawn, wherever it is."""
+    """How a method is called and drawn, wherever it is."""
 
     label: str
     color: str
@@ -55,15 +62,15 @@ METHODS = {
     "extrapolation": Look("ten steps", YELLOW, "P"),
     "repeat": Look("metered again", INK, "_"),
 }
-BENCH_LOOKS = {
-    "threads1": Look("1 thread", INK, "o"),
-    "threads2": Look("2 threads", PALE, "s"),
-    "no-onednn": Look("no oneDNN", YELLOW, "P"),
-    "iphone": Look("iPhone", PINK, "v"),
-    "oppo": Look("OPPO", ORANGE, "^"),
-    "server": Look("server", RED, "D"),
-    "tx2": Look("TX2", SKY, "<"),
-    "xavier": Look("Xavier", BLUE, ">"),
+BENCH_MARKS = {
+    "threads1": Mark(INK, "o"),
+    "threads2": Mark(PALE, "s"),
+    "no-onednn": Mark(YELLOW, "P"),
+    "iphone": Mark(PINK, "v"),
+    "oppo": Mark(ORANGE, "^"),
+    "server": Mark(RED, "D"),
+    "tx2": Mark(SKY, "<"),
+    "xavier": Mark(BLUE, ">"),
 }
 FAMILIES = {
     "lenet5": "LeNet-5",

@@ -52,13 +52,13 @@ def make_cases(
     ]
 
 
-def drawn(data: Recorded, known: int, seeds: int, bar: float | None) -> Case:
+def drawn(data: Recorded, training_size: int, seeds: int, bar: float | None) -> Case:
     """Some rows drawn at random, half of them at most; the rest is asked."""
-    known, splits = min(known, len(data.rows) // 2), []
+    training_size, splits = min(training_size, len(data.rows) // 2), []
     for seed in range(seeds):
         rows = random.Random(seed).sample(data.rows, len(data.rows))
-        splits.append((rows[:known], rows[known:]))
-    return Case(f"{data.name}, any {known} of {len(data.rows)}", tuple(splits), bar)
+        splits.append((rows[:training_size], rows[training_size:]))
+    return Case(f"{data.name}, any {training_size} of {len(data.rows)}", tuple(splits), bar)
 
 
 def by_depth(data: Recorded, depths: Sequence[int], bar: float) -> Case:

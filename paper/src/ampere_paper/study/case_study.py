@@ -9,7 +9,7 @@ import copy
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from ampere.acquisition.progress import Watch, unwatched
@@ -90,7 +90,9 @@ def study(
             slimmer = make_slimmer(model, input, profile.training, seed=seed)
         samples = _open_data(data, slimmer, seed)
         prunings = _cut(slimmer, profile, budget, schedule.iterations, search, seed)
-        race = _line_up(slimmer, prunings, samples, schedule, seed, opened, settings)
+        race = _line_up(
+            slimmer, prunings, samples, schedule, seed=seed, meter=opened, settings=settings
+        )
         contenders = race.run(watch)
     doubts = _doubts(profile, opened, contenders[0].curve, race.burst, threads, had)
     warnings = dict.fromkeys([*(text for each in prunings for text in each.warnings), *doubts])
@@ -121,6 +123,7 @@ def _line_up(
     prunings: Sequence[Pruning],
     data: Dataset,
     schedule: Schedule,
+    *,
     seed: int,
     meter: Meter,
     settings: Settings,
@@ -210,9 +213,9 @@ def _settings(theirs: Fingerprint) -> Settings:
 
 def _here(settings: Settings, framework: str, threads: int) -> Fingerprint:
     """This process as a device."""
-    known = {**vars(settings), "threads": threads, "framework": framework}
-    known["freed_memory"] = keep_memory()  # as where the profile was made
-    return local_fingerprint({key: str(value) for key, value in known.items()})
+    facts = {**asdict(settings), "threads": threads, "framework": framework}
+    facts["freed_memory"] = keep_memory()  # as where the profile was made
+    return local_fingerprint({key: str(value) for key, value in facts.items()})
 
 
 def _refuse_to_mix(here: Fingerprint, theirs: Fingerprint) -> None:

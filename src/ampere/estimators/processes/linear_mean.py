@@ -35,7 +35,13 @@ class Layers:
         return len(self.op)
 
     def __getitem__(self, chosen: Ints | slice) -> Layers:
-        return Layers(**{name: values[chosen] for name, values in vars(self).items()})
+        return Layers(
+            features=self.features[chosen],
+            x=self.x[chosen],
+            op=self.op[chosen],
+            kind=self.kind[chosen],
+            id=self.id[chosen],
+        )
 
 
 def expand(layers: Layers, beta: Array) -> Array:

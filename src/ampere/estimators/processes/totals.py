@@ -45,7 +45,13 @@ class Rows:
         return len(self.y)
 
     def __getitem__(self, chosen: Ints | slice) -> Rows:
-        return Rows(**{name: values[chosen] for name, values in vars(self).items()})
+        return Rows(
+            counts=self.counts[chosen],
+            y=self.y[chosen],
+            known_std=self.known_std[chosen],
+            context=self.context[chosen],
+            when=self.when[chosen],
+        )
 
     def joined(self, other: Rows) -> Rows:
         """These rows and others, whose layers are these rows' own and perhaps more behind them."""

@@ -124,7 +124,15 @@ class Recorder(TorchFunctionMode):
             return result
         references, options = self.refer(args), self.refer(kwargs)
         index = len(self.calls) + 1
-        call = TracedCall(index, op, tuple(self.scope), run, references, options, module)
+        call = TracedCall(
+            index=index,
+            op=op,
+            stack=tuple(self.scope),
+            run=run,
+            args=references,
+            kwargs=options,
+            module=module,
+        )
         call.before = tuple(entering[0].shape) if entering else ()
         call.detached = detached and any(t.requires_grad for t in entering)
         read = set(call.inputs)

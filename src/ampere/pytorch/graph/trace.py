@@ -142,13 +142,13 @@ def _trace_on(
         raise _Failed("it returns no tensor")
     written = tuple(recorder.writers.values())
     return Trace(
-        tuple(recorder.calls),
-        outputs,
-        fed,
-        batch,
-        _first_names(model),
-        written,
-        _reached(recorder.calls, (*values_in(outputs), *written)),
+        calls=tuple(recorder.calls),
+        result=outputs,
+        inputs=fed,
+        batch=batch,
+        names=_first_names(model),
+        written=written,
+        reached=_reached(recorder.calls, (*values_in(outputs), *written)),
     )
 
 

@@ -208,6 +208,23 @@ PLAIN_NAMING = Naming(arguments=signature_arguments, attributes=no_attributes)
 NO_PRODUCTS = Physics(products=(), per_position=False)
 
 
+def unresizable(*, names: tuple[str, ...], physics: Physics) -> ModuleRecord:
+    """A record of modules that layers are made around, whose sizes stay as they are."""
+    return ModuleRecord(
+        names=names,
+        functions=(),
+        place=Place.CORE,
+        parameters=True,
+        whole=False,
+        keeps_places=False,
+        naming=PLAIN_NAMING,
+        sizing=None,
+        shortcut=None,
+        pruning=None,
+        physics=physics,
+    )
+
+
 def without_parameters(
     *, names: tuple[str, ...], functions: tuple[str, ...], keeps_places: bool
 ) -> ModuleRecord:

@@ -11,7 +11,6 @@ from ampere.core.program.trees import Path
 from ampere.core.types import Json
 from ampere.pytorch.graph.channels import Dims, Scaled, free, new, same
 from ampere.pytorch.modules.base import (
-    PLAIN_NAMING,
     ModuleRecord,
     Naming,
     Physics,
@@ -19,6 +18,7 @@ from ampere.pytorch.modules.base import (
     Pruning,
     Sizing,
     signature_arguments,
+    unresizable,
 )
 
 if TYPE_CHECKING:
@@ -85,17 +85,8 @@ RECORDS = (
         pruning=Pruning(rule=_weights, after_cut=None, batch_statistics=False),
         physics=Physics(products=(("in_features", "out_features"),), per_position=False),
     ),
-    ModuleRecord(
+    unresizable(
         names=("Bilinear",),
-        functions=(),
-        place=Place.CORE,
-        parameters=True,
-        whole=False,
-        keeps_places=False,
-        naming=PLAIN_NAMING,
-        sizing=None,
-        shortcut=None,
-        pruning=None,
         physics=Physics(products=(("in1_features", "in2_features"),), per_position=False),
     ),
 )

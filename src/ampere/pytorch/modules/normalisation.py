@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ampere.core.program.trees import Path
@@ -13,9 +13,11 @@ from ampere.pytorch.modules.base import (
     ModuleRecord,
     Place,
     Pruning,
+    QuickForward,
     Shortcut,
     SizeRule,
     Sizing,
+    WeightRule,
 )
 
 if TYPE_CHECKING:
@@ -194,77 +196,68 @@ def _sizing(rule: SizeRule, entering: tuple[str, int], literals: Mapping[str, An
     )
 
 
+def _record(
+    *,
+    names: tuple[str, ...],
+    parameters: str,
+    sizing: Sizing,
+    forward: QuickForward,
+    functions: Mapping[str, Callable[..., Any]],
+    weights: WeightRule,
+    batch_statistics: bool = False,
+) -> ModuleRecord:
+    """What all of them share, and what tells them apart; functions come with their stand-ins."""
+    return ModuleRecord(
+        names=names,
+        functions=tuple(functions),
+        place=Place.NORMALISATION,
+        parameters=parameters,
+        whole=False,
+        keeps_places=True,
+        naming=PLAIN_NAMING,
+        sizing=sizing,
+        shortcut=Shortcut(forward=forward, functions=functions, per_position=()),
+        pruning=Pruning(rule=weights, after_cut=None, batch_statistics=batch_statistics),
+        physics=NO_PRODUCTS,
+    )
+
+
 RECORDS = (
-    ModuleRecord(
+    _record(
         names=("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"),
-        functions=("batch_norm",),
-        place=Place.NORMALISATION,
         parameters="affine",
-        whole=False,
-        keeps_places=True,
-        naming=PLAIN_NAMING,
         sizing=_sizing(_channel_sizes("num_features"), ("num_features", 1), {}),
-        shortcut=Shortcut(
-            forward=_batch_forward,
-            functions={"batch_norm": _quick_batch_norm},
-            per_position=(),
-        ),
-        pruning=Pruning(rule=_channel_weights, after_cut=None, batch_statistics=True),
-        physics=NO_PRODUCTS,
+        forward=_batch_forward,
+        functions={"batch_norm": _quick_batch_norm},
+        weights=_channel_weights,
+        batch_statistics=True,
     ),
-    ModuleRecord(
+    _record(
         names=("InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"),
-        functions=("instance_norm",),
-        place=Place.NORMALISATION,
         parameters="affine",
-        whole=False,
-        keeps_places=True,
-        naming=PLAIN_NAMING,
         sizing=_sizing(_channel_sizes("num_features"), ("num_features", 1), {}),
-        shortcut=Shortcut(
-            forward=_instance_forward,
-            functions={"instance_norm": _quick_instance_norm},
-            per_position=(),
-        ),
-        pruning=Pruning(rule=_channel_weights, after_cut=None, batch_statistics=False),
-        physics=NO_PRODUCTS,
+        forward=_instance_forward,
+        functions={"instance_norm": _quick_instance_norm},
+        weights=_channel_weights,
     ),
-    ModuleRecord(
+    _record(
         names=("GroupNorm",),
-        functions=("group_norm",),
-        place=Place.NORMALISATION,
         parameters="affine",
-        whole=False,
-        keeps_places=True,
-        naming=PLAIN_NAMING,
         sizing=_sizing(_group_sizes, ("num_channels", 1), {}),
-        shortcut=Shortcut(
-            forward=_group_forward,
-            functions={"group_norm": _quick_group_norm},
-            per_position=(),
-        ),
-        pruning=Pruning(rule=_group_weights, after_cut=None, batch_statistics=False),
-        physics=NO_PRODUCTS,
+        forward=_group_forward,
+        functions={"group_norm": _quick_group_norm},
+        weights=_group_weights,
     ),
-    ModuleRecord(
+    _record(
         names=("LayerNorm", "RMSNorm"),
-        functions=("layer_norm", "rms_norm"),
-        place=Place.NORMALISATION,
         parameters="elementwise_affine",
-        whole=False,
-        keeps_places=True,
-        naming=PLAIN_NAMING,
         sizing=_sizing(
             _last_sizes,
             ("normalized_shape", -1),
             {"layer_norm": _last_literals, "rms_norm": _last_literals},
         ),
-        shortcut=Shortcut(
-            forward=_last_forward,
-            functions={"layer_norm": _quick_last_norm, "rms_norm": _quick_last_norm},
-            per_position=(),
-        ),
-        pruning=Pruning(rule=_last_weights, after_cut=None, batch_statistics=False),
-        physics=NO_PRODUCTS,
+        forward=_last_forward,
+        functions={"layer_norm": _quick_last_norm, "rms_norm": _quick_last_norm},
+        weights=_last_weights,
     ),
 )

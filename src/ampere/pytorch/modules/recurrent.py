@@ -12,7 +12,6 @@ from ampere.core.program.terms import Term
 from ampere.core.program.trees import Path
 from ampere.pytorch.graph.channels import Dim, Dims, new, same, scale
 from ampere.pytorch.modules.base import (
-    PLAIN_NAMING,
     ModuleRecord,
     Naming,
     Physics,
@@ -22,6 +21,7 @@ from ampere.pytorch.modules.base import (
     Sizing,
     no_attributes,
     read_arguments,
+    unresizable,
 )
 
 if TYPE_CHECKING:
@@ -161,17 +161,8 @@ RECORDS = (
         pruning=Pruning(rule=_weights, after_cut=_gather_weights, batch_statistics=False),
         physics=Physics(products=_PRODUCTS, per_position=True),
     ),
-    ModuleRecord(
+    unresizable(
         names=("RNNCell", "LSTMCell", "GRUCell"),
-        functions=(),
-        place=Place.CORE,
-        parameters=True,
-        whole=False,
-        keeps_places=False,
-        naming=PLAIN_NAMING,
-        sizing=None,
-        shortcut=None,
-        pruning=None,
         physics=Physics(products=_PRODUCTS, per_position=False),
     ),
 )

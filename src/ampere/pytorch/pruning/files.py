@@ -168,12 +168,12 @@ def _quoted(text: str) -> str:
 def _ties(model: nn.Module) -> dict[str, str]:
     """Parameters that several modules hold: their other names, and the first."""
     first: dict[int, str] = {}
-    found = {}
+    ties = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        known = first.setdefault(id(parameter), name)
-        if _owner(model, known) is not _owner(model, name):
-            found[name] = known
-    return found
+        first_name = first.setdefault(id(parameter), name)
+        if _owner(model, first_name) is not _owner(model, name):
+            ties[name] = first_name
+    return ties
 
 
 def _has_twins(model: nn.Module) -> bool:

@@ -258,26 +258,26 @@ def _import_module(source: str, homes: tuple[Path, ...]) -> ModuleType:
 def _named(module: ModuleType, name: str, source: str, makes: str) -> Any:
     """What a module calls by this name, if it can be called or is a model."""
 
-    def may_be_meant(thing: Any) -> bool:
-        return isinstance(thing, nn.Module) or (
+    def may_be_meant(member: Any) -> bool:
+        return isinstance(member, nn.Module) or (
             (
-                inspect.isfunction(thing)
-                or (isinstance(thing, type) and issubclass(thing, nn.Module))
+                inspect.isfunction(member)
+                or (isinstance(member, type) and issubclass(member, nn.Module))
             )
-            and thing.__module__.startswith(module.__name__)  # not what it only imports
+            and member.__module__.startswith(module.__name__)  # not what it only imports
         )
 
-    thing = getattr(module, name, None)
-    if callable(thing):
-        return thing
+    attribute = getattr(module, name, None)
+    if callable(attribute):
+        return attribute
     public = {key: value for key, value in vars(module).items() if key[0] != "_"}
     names = [key for key, value in public.items() if may_be_meant(value)]
     others = (
         f"it has {', '.join(names[:8])}" if names else f"define a function that returns a {makes}"
     )
-    if thing is None:
+    if attribute is None:
         raise ModelError(f"{source} has no {name!r}; {others}")
-    raise ModelError(f"{source}:{name} is {in_words(thing)}, which makes no {makes}; {others}")
+    raise ModelError(f"{source}:{name} is {in_words(attribute)}, which makes no {makes}; {others}")
 
 
 def check_arguments(
@@ -316,10 +316,10 @@ def _line(text: str) -> str:
     return textwrap.shorten(text, 200, placeholder=" ...") or "no message"
 
 
-def in_words(thing: Any) -> str:
-    """How to speak of a thing: `None`, `the class Net`, `an object of type int`."""
-    if thing is None:
+def in_words(value: Any) -> str:
+    """How to speak of a value: `None`, `the class Net`, `an object of type int`."""
+    if value is None:
         return "None"
-    if isinstance(thing, type):
-        return f"the class {thing.__name__}"
-    return f"an object of type {type(thing).__name__}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return f"an object of type {type(value).__name__}"
