@@ -83,18 +83,3 @@ def test_every_function_that_the_map_names_is_there() -> None:
     flat = {part for pair in defined for part in pair if part}
     others = {"commands", "rung", "MeterContract"}  # an entry point, an attribute, of the tests
     assert names - flat - files - others == set()
-
-
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-MADE_UP = {"NAME", "plug", "test_plug"}  # examples of what a reader may add
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_every_file_that_a_page_names_is_there(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    tops = "|".join(["src", "tests", "docs", "examples", "benchmarks", *sorted(rooms())])
-    named = set(re.findall(rf"(?<![\w/.-])((?:{tops})/[\w./-]+\.(?:py|md|toml|json))\b", text))
-    linked = set(re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", text))
-    missing = {name for name in named if not ((ROOT / name).exists() or (SOURCE / name).exists())}
-    missing |= {name for name in linked if not (page.parent / name).exists()}
-    assert {name for name in missing if Path(name).stem not in MADE_UP} == set()

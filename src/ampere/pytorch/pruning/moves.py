@@ -17,7 +17,7 @@ from ampere.core.program.trees import Path, map_leaves
 from ampere.pytorch.graph.recorder import TracedCall, Value, tensors_in
 
 MOST = 1 << 24  # entries that float32 can still tell apart
-ROUNDS = 2  # sums that happen to be other entries are so only once
+ROUNDS = 3  # sums that happen to be other entries are so only once
 
 
 def find_sources(call: TracedCall, tensors: Sequence[torch.Tensor]) -> dict[Path, Ints] | None:
