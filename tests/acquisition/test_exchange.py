@@ -123,7 +123,7 @@ def test_the_same_readings_make_the_same_profile_to_the_last_digit(model: str, m
             for network in networks
         ]
         ampere.tell("told", rows)
-        networks = ampere.ask("told", TOGETHER)
+        networks = ampere.ask("told", TOGETHER, model)
 
     _, told = read_journal("told")
     assert [row.to_json() for row in told] == [row.to_json() for row in local]
@@ -139,16 +139,18 @@ def test_the_same_readings_make_the_same_profile_to_the_last_digit(model: str, m
 def test_it_asks_for_others_once_it_was_told_and_ends(tmp_path: Path) -> None:
     first = ask()
     assert len(first) == TOGETHER
-    assert [str(each) for each in ampere.ask("p", TOGETHER)] == [str(each) for each in first]
+    assert [str(each) for each in ampere.ask("p", TOGETHER, "net.py:Net")] == [
+        str(each) for each in first
+    ]
     tell(first)
-    second = ampere.ask("p", TOGETHER)
+    second = ampere.ask("p", TOGETHER, "net.py:Net")
     asked = {network_identity(each.layers) for each in (*first, *second)}
     assert len(asked) == 2 * TOGETHER
     tell(second)
-    third = ampere.ask("p", TOGETHER)
+    third = ampere.ask("p", TOGETHER, "net.py:Net")
     assert len(third) == 2  # ten in all
     tell(third)
-    assert ampere.ask("p", TOGETHER) == []
+    assert ampere.ask("p", TOGETHER, "net.py:Net") == []
     profile = ampere.Profile.load("p")
     assert profile.header.model == "net.py:Net"
     assert profile.device == "fake"
@@ -167,7 +169,7 @@ def test_it_ends_when_enough_is_known() -> None:
     while networks:
         ampere.tell("p", [flat(network.layers) for network in networks])
         told += len(networks)
-        networks = ampere.ask("p", TOGETHER)
+        networks = ampere.ask("p", TOGETHER, "net.py:Net")
     assert TOGETHER < told < 40
 
 
@@ -175,7 +177,7 @@ def test_a_network_that_failed_is_not_asked_for_again() -> None:
     first, *others = ask()
     failed = Measurement(first.layers, failed=Failure("crashed"), provenance=Provenance.SIMULATED)
     ampere.tell("p", [failed, *answers(others)])
-    again = {network_identity(each.layers) for each in ampere.ask("p", 40)}
+    again = {network_identity(each.layers) for each in ampere.ask("p", 40, "net.py:Net")}
     assert network_identity(first.layers) not in again
 
 
@@ -194,7 +196,7 @@ def test_the_profile_knows_how_to_go_on() -> None:
     assert header.asks is not None
     assert header.asks["input"] == "8"
     assert header.asks["training"] == {"batch_size": 3, "optimizer": "adam", "loss": "mse"}
-    (network,) = ampere.ask("p", 1)
+    (network,) = ampere.ask("p", 1, "net.py:Net(width=8)")
     assert network.layers[0].kind.attributes["batch"] == 3
     assert network.layers[-1].kind.attributes["loss"] == "mse"
 
@@ -219,16 +221,16 @@ def test_what_cannot_be_asked() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        {"model": "net.py:Net"},
+        {"model": "net.py:Net(width=3)"},
         {"input": 8},
-        {"training": Training()},
+        {"training": Training(3)},
         {"strategy": ampere.Strategy()},
     ],
 )
 def test_a_profile_that_knows_is_not_told_again(given: dict[str, Any]) -> None:
     ask()
     with pytest.raises(DataError, match="knows its model and how to go on"):
-        ampere.ask("p", **given)
+        ampere.ask("p", **{"model": "net.py:Net", **given})
 
 
 def test_a_profile_that_was_not_begun_by_asking_cannot_be_asked() -> None:
@@ -245,7 +247,7 @@ def test_damaged_asks_are_told_in_a_line() -> None:
     path = Path("p")
     path.write_text(path.read_text().replace('"batch_size"', '"batches"'))
     with pytest.raises(JournalError, match="`asks` is damaged"):
-        ampere.ask("p")
+        ampere.ask("p", model="net.py:Net")
 
 
 def test_rows_told_twice_count_once() -> None:
@@ -315,7 +317,7 @@ def test_ask_run_tell_until_enough_is_known() -> None:
         told = run("tell", "done.jsonl", "--profile", "p")
         assert told.exit_code == 0, told.stderr
         assert f"{len(rows)} rows added to p" in told.stdout
-        asked = run("ask", "--profile", "p", "-n", 4)
+        asked = run("ask", "net.py:Net", "--profile", "p", "-n", 4)
         assert asked.exit_code == 0, asked.stderr
         todo = asked.stdout
     # How soon enough is known depends on what a real machine measured.
@@ -329,11 +331,11 @@ def test_ask_run_tell_until_enough_is_known() -> None:
 
 def test_a_limit_is_told_and_can_be_raised() -> None:
     run("ask", "net.py:Net", "--profile", "p", "--measurements", 4, "--provenance", "simulated")
-    ampere.tell("p", answers(ampere.ask("p", 4)))
-    asked = run("ask", "--profile", "p")
+    ampere.tell("p", answers(ampere.ask("p", 4, "net.py:Net")))
+    asked = run("ask", "net.py:Net", "--profile", "p")
     assert (asked.exit_code, asked.stdout) == (0, "")
     assert asked.stderr == "p has its 4 measurements: --measurements 8 asks for more\n"
-    more = run("ask", "--profile", "p", "--measurements", 8)
+    more = run("ask", "net.py:Net", "--profile", "p", "--measurements", 8)
     assert 1 <= len(more.stdout.splitlines()) <= 4
 
 
@@ -350,7 +352,7 @@ def test_the_runner_trains_more_than_chains_and_tells_what_it_does_not() -> None
     assert 0 < resnet.energy_j_per_step < 100
     assert all("AssertionError" in str(row.failed) for row in failed)
     ampere.tell("p", failed)
-    assert len(ampere.ask("p", 3)) == 3
+    assert len(ampere.ask("p", 3, "net.py:Net")) == 3
 
 
 @pytest.mark.parametrize(
@@ -362,10 +364,11 @@ def test_the_runner_trains_more_than_chains_and_tells_what_it_does_not() -> None
         ("ask net.py:Net --profile q --measurements 1", 1, "use 2 or more"),
         ("ask net.py:Net --profile q --method magic", 1, "unknown method 'magic'"),
         ("ask net.py:Nope --profile q", 1, "it has Net"),
-        ("ask net.py:Net --profile p", 1, "knows its model"),
-        ("ask --profile p --batch-size 3", 1, "knows its model"),
+        ("ask net.py:Net(width=3) --profile p", 1, "knows its model"),
+        ("ask net.py:Net --profile p --batch-size 3", 1, "knows its model"),
+        ("ask --profile p", 1, "say it yourself with `ampere ask net.py:Net --profile p`"),
         ("ask --profile p --method paper", 1, "knows its device and how to go on"),
-        ("ask --profile p --measurements 1", 1, "use 2 or more"),
+        ("ask net.py:Net --profile p --measurements 1", 1, "use 2 or more"),
         ("ask --profile p --label phone", 1, "knows its device"),
         ("ask --profile p --provenance sensor", 1, "knows its device"),
         ("ask --profile net.py", 1, "not JSON"),

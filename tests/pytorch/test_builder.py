@@ -21,7 +21,8 @@ from ampere.core.program.terms import ValueRef
 from ampere.core.widths import Widths
 from ampere.errors import ModelError
 from ampere.pytorch.graph.model_reading import read_layers
-from ampere.pytorch.runtime.builder import build, build_layer, find_function
+from ampere.pytorch.runtime.builder import build, build_layer
+from ampere.pytorch.runtime.functions import find_function
 from ampere.pytorch.runtime.trainer import synthetic_inputs
 from ampere.zoo.families import family_names, find_family
 

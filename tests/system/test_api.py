@@ -15,8 +15,9 @@ import own_losses
 from ampere.acquisition import loop
 from ampere.core.layers import Features, Role
 from ampere.core.training import Training
+from ampere.core.trust import FileText
 from ampere.core.workloads import ModelSpec, Workload
-from ampere.errors import ModelError
+from ampere.errors import DataError, ModelError
 from ampere.estimators.base import Cost
 from ampere.meters.base import Provenance
 from fakes import FakeDevice
@@ -81,14 +82,17 @@ def test_a_profile_keeps_the_loss_and_answers_for_it(
     )
     name = AVERAGE
     assert losses(device) == {name}
-    assert profile.training == Training(10, "sgd", name)
+    assert profile.training == Training(10, "sgd", FileText(name))
     assert not profile.estimate(net(), (4,)).uncovered
     assert not profile.estimate(net(), (4,), training=Training(loss=average)).uncovered
     lines = profile.estimate(net(), (4,), training=Training(loss="mse")).lines
     (borrowed,) = (line.layer for line in lines if line.borrowed)
     assert borrowed.kind.role is Role.LAST
-    ampere.profile(net(), (4,), path="p.ampere", device=device, strategy=strategy)
-    assert losses(device) == {name}  # goes on with its own
+    with pytest.raises(DataError, match="a file must not choose what runs here: say it yourself"):
+        ampere.profile(net(), (4,), path="p.ampere", device=device, strategy=strategy)
+    again = Training(loss=average)
+    ampere.profile(net(), (4,), path="p.ampere", device=device, strategy=strategy, training=again)
+    assert losses(device) == {name}
     ampere.profile(
         net(), (4,), path="p.ampere", device=device, strategy=strategy, training=Training()
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,9 @@ from ampere.acquisition.loop import make_profiler, resume
 from ampere.acquisition.strategy import Strategy
 from ampere.core import units
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.training import Training
+from ampere.core.training import Training, loss_of_file
+from ampere.core.trust import ZOO, FileText, refuse_code
+from ampere.core.types import Json
 from ampere.core.variants import Variant
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, FingerprintError, JournalError
@@ -49,48 +51,93 @@ def ask(
     """What to measure next for a profile, by whoever can; `tell` takes the answers.
 
     The first time it needs a model, and the file is made, with what was asked for in its header;
-    from then on the profile knows. None are left when enough is known, or at the strategy's limit,
-    which `max_measurements` raises for this call. Asking twice without telling gives the same
-    networks.
+    from then on the profile knows, but for what is code: a file must not choose what runs here, so
+    a model or a loss of the user's own is said again. None are left when enough is known, or at the
+    strategy's limit, which `max_measurements` raises for this call. Asking twice without telling
+    gives the same networks.
     """
     if n < 1:
         raise DataError(f"{n} networks are nothing to ask for: use 1 or more")
     if not Path(path).exists():
-        if model is None:
-            raise DataError(f"{path} is not there yet: which model shall it be for?")
-        training = training or Training()
-        training = replace(training, loss=present_loss(training.loss))
-        asks = {
-            "input": input_text(input),
-            "training": training.to_json(),
-            "strategy": _strategy_to_json(strategy or Strategy()),
-        }
-        header = Header(
-            Fingerprint({"device": device}), {"name": "told"}, provenance, model=model, asks=asks
-        )
-        read_network(model, input, training)  # before there is a file: can it be read at all?
-    elif any(each is not None for each in (model, input, training, strategy)):
-        raise DataError(f"{path} knows its model and how to go on: ask without them")
+        asks = _begin(path, model, input, training or Training(), strategy or Strategy())
+        told = {"name": "told"}
+        header = Header(Fingerprint({"device": device}), told, provenance, model=model, asks=asks)
+    elif input is not None or strategy is not None:
+        raise DataError(f"{path} knows its model and how to go on: ask without input and strategy")
     else:
         header, _ = read_journal(path)
     with Journal.open(path, header) as journal:
-        asks_of, model = journal.header.asks, journal.header.model
-        if asks_of is None or model is None:
-            raise DataError(f"{path} was not begun by `ampere ask`: it cannot be asked")
-        try:
-            inputs, how = asks_of["input"], Training(**asks_of["training"])
-            strategy = Strategy(**asks_of["strategy"])
-            if max_measurements is not None:
-                strategy = replace(strategy, max_measurements=max_measurements)
-        except (KeyError, TypeError) as error:
-            raise JournalError(f"{path} line 1: `asks` is damaged ({error!r})") from None
-        profiler = make_profiler(read_network(model, inputs, how), strategy)
+        network = _asked_network(path, journal.header, model, training)
+        strategy = _asked_strategy(path, journal.header)
+        if max_measurements is not None:
+            strategy = replace(strategy, max_measurements=max_measurements)
+        profiler = make_profiler(network, strategy)
         resume(profiler, journal.measurements)
     while not profiler.should_stop:
         if networks := profiler.ask(n):
             return [_as_network(network) for network in networks]
         profiler.end_phase()
     return []
+
+
+def asked_training(path: str | Path) -> Training:
+    """How the models of a profile that `ask` has begun are trained."""
+    header, _ = read_journal(path)
+    return _stated_training(path, header)
+
+
+def _begin(
+    path: str | Path, model: str | None, input: Input | None, training: Training, strategy: Strategy
+) -> dict[str, Json]:
+    """All that it takes to go on with a new profile."""
+    if model is None:
+        raise DataError(f"{path} is not there yet: which model shall it be for?")
+    training = replace(training, loss=present_loss(training.loss))
+    read_network(model, input, training)  # before there is a file: can it be read at all?
+    return {
+        "input": input_text(input),
+        "training": training.to_json(),
+        "strategy": _strategy_to_json(strategy),
+    }
+
+
+def _asked_network(
+    path: str | Path, header: Header, model: str | None, training: Training | None
+) -> Network:
+    """The model that a profile is for, by the user's words where these are code."""
+    stated, known = header.model or "", _stated_training(path, header)
+    if model not in (None, stated):
+        raise DataError(f"{path} knows its model and how to go on: ask for {stated}")
+    if model is None and not stated.startswith(ZOO):
+        refuse_code(FileText(stated), "model", f"`ampere ask {stated} --profile {path}`")
+    if training is not None and training.to_json() != known.to_json():
+        raise DataError(f"{path} knows its model and how to go on: ask with its own training")
+    return read_network(stated, _asks(path, header)["input"], training or known)
+
+
+def _asked_strategy(path: str | Path, header: Header) -> Strategy:
+    try:
+        return Strategy(**_asks(path, header)["strategy"])
+    except (KeyError, TypeError) as error:
+        raise _damaged(path, error) from None
+
+
+def _stated_training(path: str | Path, header: Header) -> Training:
+    try:
+        stated = _asks(path, header)["training"]
+        return Training(**{**stated, "loss": loss_of_file(str(stated["loss"]))})
+    except (KeyError, TypeError) as error:
+        raise _damaged(path, error) from None
+
+
+def _asks(path: str | Path, header: Header) -> Mapping[str, Json]:
+    if header.asks is None or header.model is None:
+        raise DataError(f"{path} was not begun by `ampere ask`: it cannot be asked")
+    return header.asks
+
+
+def _damaged(path: str | Path, error: Exception) -> JournalError:
+    return JournalError(f"{path} line 1: `asks` is damaged ({error!r})")
 
 
 def tell(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ampere.core.choices import resample
 from ampere.core.layers import Layer
 from ampere.core.training import Loss, Training
+from ampere.core.trust import refuse_code
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.zoo.families import find_family
 
@@ -54,6 +55,7 @@ def present_loss(loss: Loss) -> str:
     """The name of a loss that is really there: better known now than after minutes of metering."""
     from ampere.pytorch.runtime.losses import find_loss, loss_name
 
+    refuse_code(loss, "loss", f"--loss {loss} or Training(loss=...)")
     name = loss_name(loss)
     find_loss(name)
     return name

@@ -74,12 +74,13 @@ def ask(
     if has_begun and beginning.is_given:
         raise DataError(f"{path} knows its device and how to go on: ask without them")
     limit = 40 if measurements is None else measurements
+    usual = exchange.asked_training(path) if path.exists() else Training()
     networks = exchange.ask(
         path,
         n,
         model,
         training.input,
-        training=None if training.untouched else training.over(Training()),
+        training=None if training.untouched else training.over(usual),
         strategy=None if has_begun else Strategy(beginning.method or "additive", limit),
         max_measurements=measurements,
         device=beginning.label or "told",

@@ -11,10 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Mapping, Union  # three of them for Python 3.8, on old devices
 
 from ampere.core.layers import Layer, Role
+from ampere.core.trust import FileText
 from ampere.core.types import Json
 from ampere.errors import ModelError
 
-Loss = Union[str, Callable[[Any], Any]]  # by name, or the user's own function
+# By name, the user's own function, or a name that only a file says.
+Loss = Union[str, Callable[[Any], Any], FileText]
+
+LOSSES = ("auto", "cross_entropy", "mse", "bce", "sum")  # that ampere has itself
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 PLAIN = "float32"
@@ -55,11 +59,15 @@ class Training:
         """As it stands in a kind's name: `float32`, `bfloat16`, `float32+amp`."""
         return (self.dtype or PLAIN) + ("+amp" if self.amp else "")
 
+    @property
+    def _loss_text(self) -> Json:
+        return self.loss.text if isinstance(self.loss, FileText) else self.loss
+
     def attributes(self, role: Role) -> dict[str, Json]:
         """What a kind of this role holds fixed; the loss is in LAST only (paper, section 3.2)."""
         held: dict[str, Json] = {"batch": self.batch_size, "optimizer": self.optimizer}
         if role is Role.LAST and self.loss != "auto":
-            held["loss"] = self.loss
+            held["loss"] = self._loss_text
         if self.dtype not in (None, PLAIN):
             held["dtype"] = self.dtype
         if self.amp:
@@ -69,7 +77,7 @@ class Training:
     def to_json(self) -> dict[str, Json]:
         """Plain data; settings that are as usual and came with later versions are left out."""
         row: dict[str, Json] = {"batch_size": self.batch_size, "optimizer": self.optimizer}
-        row["loss"] = self.loss
+        row["loss"] = self._loss_text
         if self.dtype is not None:
             row["dtype"] = self.dtype
         if self.amp:
@@ -78,20 +86,34 @@ class Training:
 
 
 def training_of(layers: Sequence[Layer]) -> Training:
-    """How a network of these layers is trained."""
-    training = stated_training(layers)
-    if training is None:
+    """How a network that was read or sent here is trained."""
+    attributes = layers[0].kind.attributes
+    if not _is_stated(attributes):
         raise ModelError(f"{layers[0].kind.name} does not say how it is trained")
-    return training
+    return _training(attributes, _last_loss(layers))
 
 
 def stated_training(layers: Sequence[Layer]) -> Training | None:
-    """How a network of these layers is trained; None if they do not say, as others' rows may."""
-    first, last = layers[0].kind, layers[-1].kind
-    if "batch" not in first.attributes or "optimizer" not in first.attributes:
+    """How a network in a file was trained; None if its layers do not say, as others' may not."""
+    attributes = layers[0].kind.attributes
+    if not _is_stated(attributes):
         return None
-    loss = last.attributes.get("loss", "auto") if last.role is Role.LAST else "auto"
-    return _training(first.attributes, str(loss))
+    return _training(attributes, loss_of_file(_last_loss(layers)))
+
+
+def loss_of_file(name: str) -> Loss:
+    """A loss as a file says it: one of ours, or text that nobody may load."""
+    return name if name in LOSSES else FileText(name)
+
+
+def _is_stated(attributes: Mapping[str, Json]) -> bool:
+    return "batch" in attributes and "optimizer" in attributes
+
+
+def _last_loss(layers: Sequence[Layer]) -> str:
+    """Only what ends in a last layer has a loss."""
+    last = layers[-1].kind
+    return str(last.attributes.get("loss", "auto")) if last.role is Role.LAST else "auto"
 
 
 def training_of_kind(attributes: Mapping[str, Json]) -> Training:
@@ -99,7 +121,7 @@ def training_of_kind(attributes: Mapping[str, Json]) -> Training:
     return _training(attributes, str(attributes.get("loss", "auto")))
 
 
-def _training(attributes: Mapping[str, Json], loss: str) -> Training:
+def _training(attributes: Mapping[str, Json], loss: Loss) -> Training:
     return Training(
         batch_size=int(attributes["batch"]),
         optimizer=str(attributes["optimizer"]),

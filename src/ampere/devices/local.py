@@ -11,6 +11,9 @@ from ampere.devices.worker_device import WorkerDevice
 from ampere.meters.base import AUTO
 from ampere.meters.registry import choose_meter
 
+# Not -m: that looks for every module in the present folder first, and runs a `queue.py` there.
+START = f"import sys; sys.path.remove(''); from {worker.__name__} import main; main()"
+
 
 class LocalDevice(WorkerDevice):
     """This machine, in certain settings, under a certain meter."""
@@ -29,4 +32,4 @@ class LocalDevice(WorkerDevice):
         super().__init__(settings, choose_meter(meter, accelerator), meter_settings, patience_s)
 
     def _command(self) -> Sequence[str]:
-        return [sys.executable, "-u", "-m", worker.__name__]
+        return [sys.executable, "-u", "-c", START]

@@ -17,6 +17,7 @@ from ampere.core.arrays import Array
 from ampere.core.fingerprint import Fingerprint, describe_device
 from ampere.core.layers import Layer, Role
 from ampere.core.training import Training, stated_training
+from ampere.core.trust import ZOO, FileText, refuse_code
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Rejection, usable
@@ -120,9 +121,11 @@ class Profile:
         if not isinstance(self.fit, AdditiveFit):
             raise DataError("only the additive method makes tables: load it with method='additive'")
         if model is None:
-            if self.header.model is None or ":" not in self.header.model:
-                raise DataError("which model? the profile does not say how to build it again")
             model = self.header.model
+            if model is None or ":" not in model:
+                raise DataError("which model? the profile does not say how to build it again")
+            if not model.startswith(ZOO):
+                refuse_code(FileText(model), "model", "tabulate(model)")
         layers = self._layers(model, input, training)
         return FamilyTables(layers, self.fit, with_features, round_to)
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +15,7 @@ from ampere.core.program.structure import Call, Port, Structure
 from ampere.core.program.terms import DType, InputDevice, MemoryFormat, Term, ValueRef, number_at
 from ampere.core.program.trees import leaves, map_leaves
 from ampere.errors import ModelError
+from ampere.pytorch.runtime.functions import find_function
 
 IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
 
@@ -39,7 +37,7 @@ def build_layer(layer: Layer) -> nn.Module:
         if is_module(call):
             modules[k] = modules[call.again] if call.again else build_module(call, layer.widths)
             if "dtype" in layer.kind.attributes:
-                modules[k].to(getattr(torch, layer.kind.attributes["dtype"]))
+                modules[k].to(dtype_named(layer.kind.attributes["dtype"]))
     chain = _as_chain(structure, modules)
     return chain if chain is not None else Piece(structure, modules, layer.widths)
 
@@ -99,7 +97,7 @@ def example_inputs(layer: Layer, device: str = "cpu") -> tuple[torch.Tensor, ...
 def _example(port: Port, widths: Mapping[str, int], batch: int, device: str) -> torch.Tensor:
     shape = shape_at(port.shape, widths)
     shape = shape if port.whole else (batch, *shape)
-    dtype: torch.dtype = getattr(torch, port.dtype)
+    dtype = dtype_named(port.dtype)
     if dtype == torch.bool:
         return torch.rand(shape, device=device) < 0.5
     if not dtype.is_floating_point:
@@ -123,8 +121,10 @@ def fill(tree: Term, widths: Mapping[str, int]) -> Any:
     """The same tree with numbers in the place of sizes, and torch's own names for its types."""
 
     def filled(leaf: Any) -> Any:
-        if isinstance(leaf, (DType, MemoryFormat)):
-            return getattr(torch, leaf.name)
+        if isinstance(leaf, DType):
+            return dtype_named(leaf.name)
+        if isinstance(leaf, MemoryFormat):
+            return _named(leaf.name, torch.memory_format)
         return number_at(leaf, widths)
 
     return map_leaves(filled, tree)
@@ -233,7 +233,7 @@ class Piece(nn.Module):
             return find_function(call.op)
         name = f"{call.op}_{k}"
         shape = fill(call.arguments["shape"], widths)
-        dtype = getattr(torch, str(call.arguments.get("dtype", "float32")))
+        dtype = dtype_named(str(call.arguments.get("dtype", "float32")))
         if call.op == "parameter":
             # Small numbers, not zeros: a weight that is normalised must have a length.
             start = torch.randn(shape, dtype=dtype) / 50
@@ -296,17 +296,14 @@ def _look_up(values: list[Any], leaf: Any) -> Any:
     return leaf
 
 
-def find_function(name: str) -> Callable[..., Any]:
-    """A function of torch by its full name; only names that a trace can have written."""
-    home, _, rest = name.partition(".")
-    attribute = re.fullmatch(r"torch\.Tensor\.(\w+)\.__get__", name)
-    if attribute is not None:  # x.T, x.real
-        return operator.attrgetter(attribute[1])
-    function: Any = torch
-    for part in rest.split("."):
-        function = getattr(function, part, None)
-        if isinstance(function, ModuleType) and not function.__name__.startswith("torch"):
-            raise ModelError(f"{name} is not a function of torch")
-    if home != "torch" or not callable(function):
-        raise ModelError(f"{name} is not a function of torch")
-    return function  # type: ignore[no-any-return]
+def dtype_named(name: str) -> torch.dtype:
+    """A type of numbers by its name, and nothing else that torch calls so."""
+    dtype: torch.dtype = _named(name, torch.dtype)
+    return dtype
+
+
+def _named(name: str, sort: type) -> Any:
+    thing = getattr(torch, name, None)
+    if not isinstance(thing, sort):
+        raise ModelError(f"torch has no {sort.__name__} {name!r}")
+    return thing
