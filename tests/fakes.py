@@ -12,9 +12,9 @@ from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.sizes import Size
 from ampere.core.program.structure import Call, Port, Structure
 from ampere.core.program.terms import ValueRef
+from ampere.core.program.widths import Widths
 from ampere.core.types import Json
 from ampere.core.variants import Isolation, Plan
-from ampere.core.widths import Widths
 from ampere.core.workloads import Workload
 from ampere.devices.base import Burst, Loaded
 from ampere.errors import Crashed, OutOfMemory

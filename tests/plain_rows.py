@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ampere.core.layers import Features, Layer, LayerKind, Role
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.records.failure import Failure
 from ampere.records.measurement import Measurement
 

@@ -11,7 +11,7 @@ from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.sizes import Size, SizePower
 from ampere.core.program.structure import Call, Port, Structure
 from ampere.core.program.terms import DType, InputDevice, MemoryFormat, ValueRef
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 
 names = st.sampled_from(["in", "out", "width"])
 numbers = st.integers(1, 10**4)

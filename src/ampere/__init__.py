@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ampere.core.inputs import Inputs, InputSpec
     from ampere.core.layers import Features, Layer, LayerKind, Role
     from ampere.core.page import Page
+    from ampere.core.program.widths import Widths
     from ampere.core.training import Training
-    from ampere.core.widths import Widths
     from ampere.core.workloads import Settings
     from ampere.devices.base import Device
     from ampere.devices.local import LocalDevice
@@ -85,7 +85,7 @@ _HOMES = {
     "Strategy": "ampere.acquisition.strategy",
     "Training": "ampere.core.training",
     "Verification": "ampere.pruning.verify",
-    "Widths": "ampere.core.widths",
+    "Widths": "ampere.core.program.widths",
     "after_steps": "ampere._api",
     "align": "ampere._api",
     "ask": "ampere.acquisition.exchange",

@@ -16,8 +16,8 @@ from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.loop import open_journal, resume, run_profiler
 from ampere.acquisition.strategy import Strategy
 from ampere.core.layers import Layer, Role
+from ampere.core.program.widths import Widths
 from ampere.core.variants import Variant, isolate
-from ampere.core.widths import Widths
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, FingerprintError
 from ampere.estimators.base import Cost

@@ -10,7 +10,7 @@ import pytest
 
 import ampere
 from ampere.core.layers import Layer, LayerKind, Role
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from cli.runner import ampere_process, answer, check_bad_line, last_line, layers_file, run
 from fakes import exact, plain_model
 

@@ -51,7 +51,11 @@ def test_a_profile_is_of_the_loss_that_it_was_made_with(net: Path, device: FakeD
     own = answer(run(*line, "--loss", "own.py:loss", "--json"))
     (last,) = (kind for kind in own["kinds"] if kind.startswith("last"))
     assert "own.py:loss" in last
-    assert answer(run(*line, "--json"))["kinds"] == own["kinds"]  # goes on with its own loss
+    refused = run(*line, "--json")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "say it yourself with --loss own.py:loss" in last_line(refused)
+    again = answer(run(*line, "--loss", "own.py:loss", "--json"))
+    assert again["kinds"] == own["kinds"]
     asked = ("estimate", "net.py:Net", "--profile", "net.ampere", "--json")
     Path("own.py").unlink()  # estimating runs no loss
     assert borrowed(run(*asked)) == []

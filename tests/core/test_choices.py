@@ -11,7 +11,7 @@ from ampere.core.choices import Choice, at_widths, choices, resample, resize, sm
 from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.sizes import Shape, Size
 from ampere.core.program.structure import Port, Structure
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.errors import ModelError
 
 

@@ -22,10 +22,10 @@ from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.sizes import Size, SizePower
 from ampere.core.program.structure import Call, Port, Structure
 from ampere.core.program.terms import ValueRef
+from ampere.core.program.widths import Widths
 from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.core.variants import sample
-from ampere.core.widths import Widths
 from ampere.pytorch.models import plan_variants, read
 from ampere.pytorch.runtime.builder import Network, build, network_inputs
 from ampere.pytorch.runtime.losses import returned_tensors

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ampere.core.layers import Features, Layer, LayerKind, Role, network_identity, sources_of
 from ampere.core.program.structure import Port, Structure
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.errors import DataError
 from structures import layers, through_json
 

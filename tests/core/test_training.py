@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.core.layers import Layer, LayerKind, Role
+from ampere.core.program.widths import Widths
 from ampere.core.training import DTYPES, Training, stated_training, training_of
-from ampere.core.widths import Widths
 from ampere.errors import ModelError
 
 settings = st.builds(

@@ -15,9 +15,9 @@ from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.sizes import Size, shape_at
 from ampere.core.program.structure import Structure
+from ampere.core.program.widths import Widths
 from ampere.core.training import Training
 from ampere.core.variants import Isolation, Plan, Variant, isolate
-from ampere.core.widths import Widths
 from ampere.core.workloads import Settings, Workload
 from ampere.errors import ModelError
 from ampere.pytorch.graph.model_reading import read_layers

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from structures import names, numbers
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ampere.core.layers import Features, Layer, LayerKind, Role
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.devices.physics import Hardware, Pace, paces
 
 NAMES = ("iphone", "oppo", "server", "tx2", "xavier")

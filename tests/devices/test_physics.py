@@ -18,7 +18,7 @@ from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.sizes import Size
 from ampere.core.program.structure import Call, Port, Structure
 from ampere.core.program.terms import ValueRef
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.devices.physics import STAGES, Hardware, load_hardware, paces, simulated_devices
 from ampere.pytorch.graph.counter import with_features
 from ampere.pytorch.models import read

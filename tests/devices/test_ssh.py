@@ -31,8 +31,8 @@ from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.progress import Event
 from ampere.acquisition.strategy import Strategy
 from ampere.core.fingerprint import local_fingerprint
+from ampere.core.program.widths import Widths
 from ampere.core.training import Training
-from ampere.core.widths import Widths
 from ampere.core.workloads import ModelSpec, Settings, Workload
 from ampere.devices import ssh, worker_device
 from ampere.devices.ssh import SshDevice

@@ -21,7 +21,7 @@ from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.sizes import Size
 from ampere.core.program.structure import Call, Port, Structure
 from ampere.core.program.terms import ValueRef
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.core.workloads import Workload
 from ampere.devices import worker_archive as archive_module
 from ampere.devices.worker_archive import imported_modules, shipped_files, worker_archive

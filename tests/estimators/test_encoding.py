@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.core.layers import Features, Layer, LayerKind, Role
+from ampere.core.program.widths import Widths
 from ampere.core.types import Json
 from ampere.core.variants import MOST_LAYERS
-from ampere.core.widths import Widths
 from ampere.estimators.encoding import FEATURES, STEP, Encoder, coordinates, depth_context, distinct
 from fakes import FIRST, HIDDEN, LAST, plain_layer, plain_model
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from ampere.core.layers import Layer, LayerKind, Role
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Cost
 from ampere.estimators.paper import PaperFit, fit_kind, fit_paper, isolated_points

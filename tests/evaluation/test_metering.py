@@ -11,7 +11,7 @@ from ampere.acquisition.families import Network
 from ampere.acquisition.progress import Event
 from ampere.acquisition.reference import take_reference
 from ampere.core.layers import Layer, LayerKind, Role
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.core.workloads import Workload
 from ampere.devices.base import Loaded
 from ampere.errors import MeasurementFailed

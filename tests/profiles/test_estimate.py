@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.core.layers import Layer, LayerKind, Role
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Cost, Layerwise
 from ampere.meters.base import Provenance

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ampere.core.layers import Features, Layer, LayerKind, Role
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.profiles.landscape import landscapes
 from ampere.profiles.profile import Profile, fit
 from ampere.records.measurement import Measurement

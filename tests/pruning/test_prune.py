@@ -19,8 +19,8 @@ from torch import Tensor, nn
 import ampere
 from ampere.core.choices import resample
 from ampere.core.layers import Layer, LayerKind, Role
+from ampere.core.program.widths import Widths
 from ampere.core.training import Training
-from ampere.core.widths import Widths
 from ampere.datasets.registry import open_data
 from ampere.errors import AmpereError, DataError, FingerprintError, ModelError, NotCovered
 from ampere.estimators.additive import AdditiveFit

@@ -18,7 +18,7 @@ from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.structure import Call, Port, Structure
 from ampere.core.program.terms import ValueRef
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.errors import ModelError
 from ampere.pytorch.graph.model_reading import read_layers
 from ampere.pytorch.runtime.builder import build, build_layer

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import ampere
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Layer, LayerKind, Role
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.errors import DataError, JournalError
 from ampere.meters.base import Provenance
 from ampere.records.journal import Header, Journal, JournalWarning, read_journal

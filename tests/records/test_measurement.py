@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.core.layers import Features, Layer, LayerKind, Role
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
 from ampere.records.failure import Cause, Failure

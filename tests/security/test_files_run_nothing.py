@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 import ampere
 from ampere.cli.app import app
 from ampere.core.layers import Layer, LayerKind, Role
+from ampere.core.program.widths import Widths
 from ampere.core.training import LOSSES, Training, loss_of_file, stated_training
 from ampere.core.trust import FileText
-from ampere.core.widths import Widths
 from ampere.devices.local import LocalDevice
 from ampere.errors import DataError, ModelError
 from ampere.pytorch.runtime import losses

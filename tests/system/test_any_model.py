@@ -22,9 +22,9 @@ import ampere
 from ampere.core.choices import choices, resample, resize
 from ampere.core.inputs import Inputs, parse_inputs
 from ampere.core.layers import Layer, Role
+from ampere.core.program.widths import Widths
 from ampere.core.training import Training
 from ampere.core.variants import isolate
-from ampere.core.widths import Widths
 from ampere.core.workloads import Settings, Workload
 from ampere.errors import ModelError
 from ampere.pytorch.graph.counter import backward

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Layer, LayerKind, Role
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.estimators.base import Cost, Line
 from ampere.evaluation.check import Check
 from ampere.evaluation.evaluation import Evaluation, ModelResult

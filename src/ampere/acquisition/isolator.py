@@ -16,8 +16,8 @@ import numpy as np
 
 from ampere.acquisition.strategy import Strategy
 from ampere.core.layers import Role
+from ampere.core.program.widths import Widths
 from ampere.core.variants import MOST_LAYERS, Isolation, Plan, Variant, isolate
-from ampere.core.widths import Widths
 from ampere.estimators.base import usable
 from ampere.estimators.paper import ORDER, KindProcess, fit_kind, isolated_points
 from ampere.estimators.processes import gp

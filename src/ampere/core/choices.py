@@ -15,7 +15,7 @@ from math import lcm
 from ampere.core.layers import Features, Layer, sources_of, structure_of
 from ampere.core.program.proportions import Proportional
 from ampere.core.program.sizes import Shape, Size
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.errors import ModelError
 
 Place = tuple[int, str]  # the number of a layer, and the name of its width

@@ -15,8 +15,8 @@ from functools import cached_property
 from typing import Tuple  # for Python 3.8, on old devices
 
 from ampere.core.program.structure import Structure
+from ampere.core.program.widths import Widths
 from ampere.core.types import Json
-from ampere.core.widths import Widths
 from ampere.errors import DataError, ModelError
 
 Source = Tuple[int, int]  # the number of a layer, −1 for the network's inputs, and of its output

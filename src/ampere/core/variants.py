@@ -20,8 +20,8 @@ from typing import Protocol
 from ampere.core.layers import Layer, LayerKind, Role, structure_of
 from ampere.core.program.sizes import Shape, Size, shape_at, steps_to_meet
 from ampere.core.program.structure import Structure
+from ampere.core.program.widths import Widths
 from ampere.core.training import DTYPES
-from ampere.core.widths import Widths
 from ampere.errors import ModelError
 
 MOST_LAYERS = 3  # of a variant

@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from ampere.core.layers import Features, Layer
+from ampere.core.program.widths import Widths
 from ampere.core.types import Json
-from ampere.core.widths import Widths
 from ampere.errors import NotCovered
 from ampere.records.measurement import Measurement
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from ampere.core.arrays import Array, Ints
 from ampere.core.layers import Features, Layer, LayerIdentity, LayerKind, Role
+from ampere.core.program.widths import Widths
 from ampere.core.variants import MOST_LAYERS
-from ampere.core.widths import Widths
 from ampere.estimators.processes.linear_mean import Layers
 from ampere.records.measurement import Measurement
 

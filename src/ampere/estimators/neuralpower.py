@@ -23,8 +23,8 @@ import numpy as np
 
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer
+from ampere.core.program.widths import Widths
 from ampere.core.variants import Isolation, Plan
-from ampere.core.widths import Widths
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Cost, Layerwise

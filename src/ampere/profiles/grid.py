@@ -18,7 +18,7 @@ import numpy as np
 from ampere.core.arrays import Array, Ints
 from ampere.core.choices import Choice
 from ampere.core.layers import Features, Layer
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.polynomials import SAMPLES, fit_features

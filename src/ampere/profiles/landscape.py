@@ -17,7 +17,7 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.core.groups import grouped
 from ampere.core.layers import Features, Layer, LayerKind
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Cost, usable
 from ampere.estimators.paper import PaperFit

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ampere.core import units
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.estimators.base import usable
 from ampere.estimators.encoding import STEP
 from ampere.profiles.breakdown import ITSELF, PARTS, Division, Portion

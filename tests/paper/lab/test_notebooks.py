@@ -12,7 +12,7 @@ from ampere.acquisition.families import Network
 from ampere.acquisition.loop import open_journal
 from ampere.acquisition.progress import Event
 from ampere.core.layers import Layer, LayerKind, Role
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.errors import NotCovered
 from ampere_paper.lab.notebooks import Notebook, Transcript, journal_file, network
 from fakes import FakeDevice

@@ -13,9 +13,9 @@ from ampere.core import units
 from ampere.core.groups import grouped
 from ampere.core.layers import Role
 from ampere.core.page import Page
+from ampere.core.program.widths import Widths
 from ampere.core.types import Json
 from ampere.core.variants import Isolation, Variant, isolate
-from ampere.core.widths import Widths
 from ampere.core.workloads import ModelSpec
 from ampere.errors import NotCovered
 from ampere.estimators.paper import KindProcess, PaperFit, fit_paper, isolated_points

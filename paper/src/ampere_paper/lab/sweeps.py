@@ -8,7 +8,7 @@ import numpy as np
 
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.estimators.processes import gp
 from ampere.meters.base import Provenance
 from ampere.records.measurement import Measurement, succeeded

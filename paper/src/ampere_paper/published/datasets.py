@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ampere.core.layers import Features, Layer, LayerKind, Role
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
 from ampere.records.measurement import Measurement

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ampere.core.layers import Features, Layer, structure_of
 from ampere.core.program.sizes import shape_at
-from ampere.core.widths import Widths
+from ampere.core.program.widths import Widths
 from ampere.pytorch.graph.recorder import tensors_in
 from ampere.pytorch.graph.recurrence import RECURRENT, Shortened, left_out_flops, shorten
 from ampere.pytorch.graph.shortcuts import QuickNorms, quick

@@ -18,8 +18,8 @@ from ampere.core.program.sizes import Shape, Size, shape_at
 from ampere.core.program.structure import Call, Port, Structure
 from ampere.core.program.terms import Term, ValueRef, fill
 from ampere.core.program.trees import map_leaves
+from ampere.core.program.widths import Widths
 from ampere.core.training import DTYPES, training_of_kind
-from ampere.core.widths import Widths
 from ampere.errors import ModelError
 from ampere.pytorch.graph.kinds import describe
 from ampere.pytorch.modules.base import Place

@@ -16,8 +16,8 @@ from ampere.core.program.sizes import Size, SizePower
 from ampere.core.program.structure import Call, Port, Structure
 from ampere.core.program.terms import DType, InputDevice, MemoryFormat, Term, ValueRef
 from ampere.core.program.trees import map_leaves
+from ampere.core.program.widths import Widths
 from ampere.core.training import Training
-from ampere.core.widths import Widths
 from ampere.errors import ModelError
 from ampere.pytorch.graph.channels import Channels, Dim, Power, Scaled, free
 from ampere.pytorch.graph.kinds import describe
