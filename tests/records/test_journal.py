@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ampere
+from ampere.core.fields import parse_json
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
@@ -23,7 +24,6 @@ from ampere.errors import DataError, JournalError
 from ampere.meters.base import Provenance
 from ampere.records.journal import Header, Journal, JournalWarning, read_journal
 from ampere.records.measurement import Measurement
-from ampere.records.rows import parse_json
 
 DOCS = Path(__file__).parents[2] / "docs" / "journal.md"
 HEADER = Header(

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ampere.core.fields import parse_json
 from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
 from ampere.records.failure import Cause, Failure
 from ampere.records.measurement import STAGES, Measurement, utc_now
-from ampere.records.rows import parse_json
 
 DOCS = Path(__file__).parents[2] / "docs" / "journal.md"
 MINIMAL = {"layers": [{"kind": "conv", "widths": {"in": 3, "out": 8}}], "energy_j_per_step": 0.5}

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ampere.core.fields import parse_json
 from ampere.errors import DataError
-from ampere.records.rows import parse_json, read_rows
+from ampere.records.rows import read_rows
 
 MINIMAL = {"layers": [{"kind": "conv", "widths": {"in": 3, "out": 8}}], "energy_j_per_step": 0.5}
 

@@ -140,8 +140,8 @@ def _made_for(profile: Profile) -> str:
 
 def _read_layers(path: Path) -> tuple[Layer, ...]:
     """Layers as one JSON document, such as `ampere layers --json` prints, or one object a line."""
+    from ampere.core.fields import parse_json
     from ampere.profiles.estimate import read_layer_list
-    from ampere.records.rows import parse_json
 
     name = "standard input" if str(path) == "-" else str(path)
     try:
@@ -161,7 +161,7 @@ def _read_layers(path: Path) -> tuple[Layer, ...]:
 
 
 def _parse_line(name: str, number: int, line: str) -> Json:
-    from ampere.records.rows import parse_json
+    from ampere.core.fields import parse_json
 
     try:
         return parse_json(line)

@@ -29,6 +29,7 @@ from pathlib import Path
 import numpy as np
 
 import ampere
+from ampere.core.fields import parse_json
 from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.core.types import Json
@@ -36,7 +37,6 @@ from ampere.errors import DataError
 from ampere.estimators.methods import ProfileFit, fit_rows
 from ampere.estimators.solution import rebuild, solution_of
 from ampere.records.measurement import Measurement
-from ampere.records.rows import parse_json
 
 FORMAT = 1
 SUFFIX = ".fit"

@@ -19,6 +19,7 @@ from io import FileIO
 from pathlib import Path
 from types import TracebackType
 
+from ampere.core.fields import parse_json
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.types import Json
 from ampere.errors import DataError, JournalError
@@ -26,7 +27,7 @@ from ampere.meters.base import Provenance
 from ampere.records.history import present_header, present_row, used_amp
 from ampere.records.lock import lock_file, lock_holder
 from ampere.records.measurement import Measurement, read_provenance, utc_now
-from ampere.records.rows import FORMAT, is_header, parse_json
+from ampere.records.rows import FORMAT, is_header
 
 PACKED = b"\x1f\x8b"  # how gzip begins
 

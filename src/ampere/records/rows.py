@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn
 
+from ampere.core.fields import parse_json
 from ampere.core.types import Json
 from ampere.errors import DataError, FaultyReading
 from ampere.records.measurement import Measurement
@@ -46,18 +45,6 @@ def read_rows(path: str | os.PathLike[str]) -> list[Measurement]:
         except DataError as error:
             raise DataError(f"{name} line {number}: {error}") from None
     return measurements
-
-
-def parse_json(text: str | bytes) -> Json:
-    """Parse strict JSON (no NaN, no Infinity); anything else is a `DataError`."""
-
-    def refuse(constant: str) -> NoReturn:
-        raise ValueError(f"{constant} is not a number")
-
-    try:
-        return json.loads(text if isinstance(text, str) else text.decode(), parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON ({error})") from None
 
 
 def is_header(row: Json) -> bool:

@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ampere.core.fields import parse_json
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.records.measurement import utc_now
-from ampere.records.rows import parse_json
 from ampere_paper.experiments import EXPERIMENTS
 from ampere_paper.experiments.experiment import Experiment
 from ampere_paper.figures import style

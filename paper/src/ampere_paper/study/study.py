@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from ampere.core import units
+from ampere.core.fields import parse_json
 from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
 from ampere.records.measurement import read_provenance, utc_now
-from ampere.records.rows import parse_json
 
 FORMAT = 1
 

@@ -1,0 +1,260 @@
+"""Fields: a JSON object of somebody else's, read field by field and checked on the way.
+
+Rows, layers, headers, settings and a worker's answers come from files and devices. Whatever they
+say passes through here once: numbers are finite and within bounds, whole where they are whole,
+texts and lists no longer than anybody needs. A refusal is one line that names the place:
+
+    layers[2].count must be a whole number from 1 to 1000000, not 2.9
+
+Null is the same as leaving a field out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from ampere.core.types import Json
+from ampere.errors import DataError
+
+LARGE = 1e30  # beyond it no quantity of a training step lies, whatever its unit
+LONG_TEXT = 10_000  # characters; the kind of a large block is a long text
+MANY = 10_000  # items of a list
+DEEP = 6  # lists and objects inside each other, in what is kept as it is
+
+D = TypeVar("D")
+
+
+class _Required:
+    """Stands for a field that must be there."""
+
+
+REQUIRED = _Required()
+
+
+def parse_json(text: str | bytes) -> Json:
+    """Parse strict JSON (no NaN, no Infinity); anything else is a `DataError`."""
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is not a number")
+
+    try:
+        decoded = text if isinstance(text, str) else text.decode()
+        return json.loads(decoded, parse_constant=refuse)
+    except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
+        raise DataError(f"not JSON ({error})") from None
+
+
+def shown(value: Json) -> str:
+    """A value as a refusal quotes it: a few words, whatever it is."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, a deep list
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+class Fields:
+    """One JSON object, and where it stands.
+
+    Args:
+        row: What was parsed.
+        where: How a refusal names it: empty for the outermost object.
+    """
+
+    __slots__ = ("_row", "_where")
+
+    def __init__(self, row: Json, where: str = "") -> None:
+        if not isinstance(row, Mapping):
+            raise DataError(f"{where or 'it'} must be an object, not {shown(row)}")
+        self._row = row
+        self._where = where
+
+    def __contains__(self, name: str) -> bool:
+        return self._row.get(name) is not None
+
+    def names(self, most: int = MANY) -> list[str]:
+        """The names of all fields that are there."""
+        if len(self._row) > most:
+            raise DataError(f"{self._where or 'it'} has {len(self._row)} fields, more than {most}")
+        return [_text(name, self.place(str(name)), LONG_TEXT) for name in self._row if name in self]
+
+    def place(self, name: str) -> str:
+        """How a refusal names a field."""
+        return f"{self._where}.{name}" if self._where else name
+
+    def refuse(self, name: str, wanted: str, raising: type[DataError] = DataError) -> NoReturn:
+        """Raise what says that a field is not as wanted."""
+        value = self._row.get(name)
+        if value is None:
+            raise DataError(f"{self.place(name)} is missing: it must be {wanted}")
+        raise raising(f"{self.place(name)} must be {wanted}, not {shown(value)}")
+
+    def number(
+        self,
+        name: str,
+        default: D | _Required = REQUIRED,
+        *,
+        least: float = -LARGE,
+        above: float | None = None,
+        most: float = LARGE,
+        beyond: type[DataError] = DataError,
+    ) -> float | D:
+        """A finite number within bounds; one outside them raises `beyond`."""
+        value = self._row.get(name)
+        if value is None and not isinstance(default, _Required):
+            return default
+        wanted = _wanted("a number", least if above is None else None, above, most)
+        if not is_number(value):
+            self.refuse(name, wanted)
+        number = as_float(value)
+        low = number <= above if above is not None else number < least
+        if low or not number <= most:  # NaN, too
+            self.refuse(name, wanted, beyond)
+        return number
+
+    def whole(
+        self,
+        name: str,
+        default: D | _Required = REQUIRED,
+        *,
+        least: int = 0,
+        most: int = 10**15,
+    ) -> int | D:
+        """A whole number within bounds; 3.0 is one, 2.9 is none."""
+        value: Any = self._row.get(name)
+        if value is None and not isinstance(default, _Required):
+            return default
+        if not is_number(value) or not least <= as_float(value) <= most or value != int(value):
+            self.refuse(name, f"a whole number from {least} to {most}")
+        return int(value)
+
+    def text(
+        self, name: str, default: D | _Required = REQUIRED, *, most: int = LONG_TEXT
+    ) -> str | D:
+        """A text that can be written down, of at most so many characters."""
+        value = self._row.get(name)
+        if value is None and not isinstance(default, _Required):
+            return default
+        if not isinstance(value, str):
+            self.refuse(name, "a text")
+        return _text(value, self.place(name), most)
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """True or false."""
+        value = self._row.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self.refuse(name, "true or false")
+        return value
+
+    def choice(self, name: str, choices: Sequence[str], default: str | None = None) -> str:
+        """One of a few words."""
+        value = self._row.get(name)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str) or value not in choices:
+            self.refuse(name, f"one of {', '.join(choices)}")
+        return value
+
+    def inner(self, name: str, default: Json = REQUIRED) -> Fields:
+        """The object in a field."""
+        value = self._row.get(name)
+        if value is None and not isinstance(default, _Required):
+            value = default
+        if value is None:
+            self.refuse(name, "an object")
+        return Fields(value, self.place(name))
+
+    def items(self, name: str, *, least: int = 0, most: int = MANY) -> list[tuple[str, Json]]:
+        """What a list holds, each item with its place; a list that is not there is empty."""
+        value = self._row.get(name)
+        if value is None and not least:
+            return []
+        if not isinstance(value, list) or not least <= len(value) <= most:
+            self.refuse(name, f"a list of {least} to {most} items")
+        return [(f"{self.place(name)}[{i}]", item) for i, item in enumerate(value)]
+
+    def numbers(self, name: str, *, most: int = MANY) -> list[float | None]:
+        """A list of finite numbers, null where one was lost."""
+        values: list[float | None] = []
+        for place, value in self.items(name, most=most):
+            if value is not None and not (is_number(value) and abs(as_float(value)) <= LARGE):
+                raise DataError(f"{place} must be a number, not {shown(value)}")
+            values.append(value)
+        return values
+
+    def wholes(self, name: str, *, least: int = 1, most: int = 10**9) -> dict[str, int]:
+        """An object of whole numbers; one that is not there is empty."""
+        inner = self.inner(name, {})
+        return {each: inner.whole(each, least=least, most=most) for each in inner.names()}
+
+    def texts(self, name: str, default: Json = REQUIRED) -> dict[str, str]:
+        """An object of texts; numbers in it are taken as they are written."""
+        inner = self.inner(name, default)
+        return {each: str(inner.plain(each)) for each in inner.names(most=200)}
+
+    def plain(self, name: str) -> Json:
+        """Any JSON as it is, as long as its numbers are finite and its size is modest."""
+        value = self._row.get(name)
+        check_plain(value, self.place(name))
+        return value
+
+
+def check_plain(value: Json, place: str, depth: int = DEEP) -> None:
+    """Refuse JSON that cannot be kept: numbers without an end, texts and lists without measure."""
+    if value is None or isinstance(value, bool):
+        return
+    if isinstance(value, str):
+        _text(value, place, LONG_TEXT)
+    elif is_number(value):
+        if not abs(as_float(value)) <= LARGE:
+            raise DataError(f"{place} must be a number from -1e30 to 1e30, not {shown(value)}")
+    elif depth == 0 or not isinstance(value, (list, tuple, Mapping)) or len(value) > MANY:
+        raise DataError(f"{place} is larger or deeper than anybody needs: {shown(value)}")
+    else:
+        for inner, item in _parts(value):
+            _text(inner, place, LONG_TEXT)
+            check_plain(item, f"{place}.{inner}", depth - 1)
+
+
+def is_number(value: Json) -> bool:
+    """Whether a value is a number; true and false are none."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def as_float(value: Any) -> float:
+    """A number as a float; one with hundreds of digits is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def _parts(value: Json) -> Iterator[tuple[str, Json]]:
+    if isinstance(value, Mapping):
+        return ((str(name), item) for name, item in value.items())
+    return ((str(i), item) for i, item in enumerate(value))
+
+
+def _text(value: Json, place: str, most: int) -> str:
+    """A text, if it is one that can be written: half a surrogate pair cannot."""
+    text = str(value)
+    if len(text) > most:
+        raise DataError(f"{place} has {len(text)} characters, more than {most}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{place} is no text that can be written: {shown(text)}") from None
+    return text
+
+
+def _wanted(what: str, least: float | None, above: float | None, most: float) -> str:
+    """What a number must be, in words."""
+    upper = f" and at most {most:g}"
+    if above is not None:
+        return f"{what} above {above:g}{upper}"
+    return f"{what} from {least:g} to {most:g}" if least is not None else f"{what}{upper}"
