@@ -10,7 +10,8 @@ AmpereError                 anything below; the CLI prints it as one line and ex
 │   ├── Crashed             the process that ran it ended
 │   └── Hung                it did not answer in time
 ├── DataError               rows that cannot be read: missing fields, wrong types
-│   └── FaultyReading       numbers that cannot be true: zero or negative energy
+│   ├── FaultyReading       numbers that cannot be true: zero or negative energy
+│   └── ContradictoryRows   rows that together make joules which cannot be
 ├── JournalError            a profile file that is damaged, locked or from a newer version
 ├── FingerprintError        measurements of different devices are about to mix
 └── NotCovered              a question that the profile's measurements cannot answer
@@ -59,6 +60,10 @@ class DataError(AmpereError):
 
 class FaultyReading(DataError):
     """A meter's number cannot be true: zero, negative or infinite energy or time."""
+
+
+class ContradictoryRows(DataError):
+    """Rows contradict each other: what they make of a network is negative, zero or no number."""
 
 
 class JournalError(AmpereError):

@@ -20,6 +20,7 @@ from ampere.cli.app import app
 from ampere.core.description import describe
 from ampere.core.layers import Layer, network_identity
 from ampere.core.training import Training
+from ampere.core.trust import ForeignText
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, FingerprintError, JournalError, ModelError
 from ampere.estimators.base import Cost
@@ -152,7 +153,7 @@ def test_it_asks_for_others_once_it_was_told_and_ends(tmp_path: Path) -> None:
     tell(third)
     assert ampere.ask("p", TOGETHER, "net.py:Net") == []
     profile = ampere.Profile.load("p")
-    assert profile.header.model == "net.py:Net"
+    assert profile.header.model == ForeignText("net.py:Net")
     assert profile.device == "fake"
     true = total(ampere.read_layers("net.py:Net(width=10)"))
     assert profile.estimate("net.py:Net(width=10)").energy_j == pytest.approx(
@@ -246,7 +247,7 @@ def test_damaged_asks_are_told_in_a_line() -> None:
     ask()
     path = Path("p")
     path.write_text(path.read_text().replace('"batch_size"', '"batches"'))
-    with pytest.raises(JournalError, match="`asks` is damaged"):
+    with pytest.raises(JournalError, match=r"p line 1: asks.training.batch_size is missing"):
         ampere.ask("p", model="net.py:Net")
 
 

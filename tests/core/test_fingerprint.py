@@ -53,7 +53,7 @@ def test_the_id_is_stable_between_versions():
 
 @pytest.mark.parametrize("row", [None, 3, {}, {"identity": "x"}, {"identity": {}, "conditions": 1}])
 def test_what_is_no_fingerprint_is_refused(row):
-    with pytest.raises(DataError, match="not a fingerprint"):
+    with pytest.raises(DataError, match="must be an object"):
         Fingerprint.from_json(row)
 
 

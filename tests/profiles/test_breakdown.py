@@ -75,5 +75,5 @@ def test_by_default_it_is_the_largest_network_unless_the_zoo_has_its_model(
 
 
 def test_a_model_of_which_nothing_is_known_is_refused(profile: Profile) -> None:
-    with pytest.raises(NotCovered, match="covers no layer"):
+    with pytest.raises(NotCovered, match="covers none of"):
         divide(profile, [plain_layer(LayerKind("strange", FIRST.role, "strange"), out=3)])

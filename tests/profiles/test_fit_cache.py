@@ -32,8 +32,6 @@ from reported import made_up
 RECORDED = Path(__file__).parents[2] / "benchmarks" / "results"
 ASKED = plain_model(20, 30, 40)
 
-pytestmark = pytest.mark.filterwarnings("ignore:.* days old")
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -50,7 +48,7 @@ def load(path: Path, method: str = "additive") -> Profile:
 
 
 def answer(profile: Profile) -> str:
-    return json.dumps(profile.estimate(ASKED).to_json())
+    return json.dumps({**profile.estimate(ASKED).to_json(), "warnings": []})  # no notes on disk
 
 
 class Searched(Exception):

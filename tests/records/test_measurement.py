@@ -21,8 +21,8 @@ DOCS = Path(__file__).parents[2] / "docs" / "journal.md"
 MINIMAL = {"layers": [{"kind": "conv", "widths": {"in": 3, "out": 8}}], "energy_j_per_step": 0.5}
 
 names = st.text(min_size=1, max_size=8)
-at_least_0 = st.floats(0, allow_infinity=False)
-above_0 = st.floats(0, allow_infinity=False, exclude_min=True)
+at_least_0 = st.floats(0, 1e6)
+above_0 = st.floats(1e-9, 1e9)
 layers = st.builds(
     Layer,
     names,
@@ -100,7 +100,7 @@ def test_a_minimal_row_of_another_tool_is_enough():
 def test_impossible_joules_and_seconds_are_refused_by_name_and_value(name, value):
     text = refusal({**MINIMAL, name: value})
     assert name in text
-    assert ("inf" if value == 10**400 else str(value)) in text
+    assert str(value)[:70] in text
 
 
 @pytest.mark.parametrize("name", ["idle_j_per_step", "spread", "cost_s"])
@@ -116,9 +116,16 @@ def test_other_numbers_may_be_zero_but_not_impossible(name, value):
         ({"layers": []}, "layers"),
         ({"layers": None}, "layers"),
         ({"layers": {"kind": "conv"}}, "layers"),
-        ({"layers": ["conv"]}, "not a layer"),
-        ({"layers": [{"kind": "conv", "widths": {"in": math.inf}}]}, "infinite"),
+        ({"layers": ["conv"]}, "layers[0] must be an object"),
+        ({"layers": [{"kind": "conv", "widths": {"in": math.inf}}]}, "layers[0].widths.in"),
         ({"layers": [{"kind": "conv", "features": {"flops": math.nan}}]}, "flops"),
+        ({"layers": [{"kind": "conv", "count": 2.9}]}, "layers[0].count must be a whole number"),
+        ({"layers": [{"kind": "conv", "attributes": {"a": 1e999}}]}, "layers[0].attributes.a"),
+        ({"layers": [{"kind": "conv", "widths": {"in": 1e30}}]}, "layers[0].widths.in"),
+        ({"repeats": 10**400}, "repeats must be a whole number"),
+        ({"energy_j_per_step": 1e308}, "at most 1e+15"),
+        ({"bursts": {"steps": 0}}, "bursts.steps"),
+        ({"bursts": {"drift": [1.0, 0.0]}}, "bursts.drift[1] must be a number above 0"),
         ({"energy_j_per_step": None}, "energy_j_per_step is missing"),
         ({"repeats": 0}, "repeats"),
         ({"repeats": 2.5}, "repeats"),

@@ -127,7 +127,7 @@ def test_a_given_model_is_shown(page: Report) -> None:
     names = [row[0] for row in table_of(shown, "Where the joules go").rows]
     assert "hidden linear in=5 out=6" in names
     stranger = plain_layer(plain_kind(Role.HIDDEN, "magic"), in_=3, out=3)
-    with pytest.raises(NotCovered, match="no layer of the given model"):
+    with pytest.raises(NotCovered, match="the given model: the profile covers none"):
         report(made_up(method="paper"), [stranger])
 
 

@@ -17,7 +17,7 @@ from ampere.cli.app import app
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.core.training import LOSSES, Training, loss_of_file, stated_training
-from ampere.core.trust import FileText
+from ampere.core.trust import ForeignText
 from ampere.devices.local import LocalDevice
 from ampere.errors import DataError, ModelError
 from ampere.pytorch.runtime import losses
@@ -102,10 +102,10 @@ def test_what_the_user_says_himself_is_loaded() -> None:
 def test_losses_of_files_are_ours_or_refused() -> None:
     assert set(LOSSES) == set(losses.LOSSES)
     assert [loss_of_file(name) for name in LOSSES] == list(LOSSES)
-    assert loss_of_file("own.py:loss") == FileText("own.py:loss") != "own.py:loss"
+    assert loss_of_file("own.py:loss") == ForeignText("own.py:loss") != "own.py:loss"
     attributes = {"batch": 1, "optimizer": "sgd", "loss": "own.py:loss"}
     rows = [Layer("a", LayerKind("a", Role.LAST, "a", attributes), Widths())]
-    assert stated_training(rows) == Training(1, loss=FileText("own.py:loss"))
+    assert stated_training(rows) == Training(1, loss=ForeignText("own.py:loss"))
 
 
 @pytest.mark.parametrize(

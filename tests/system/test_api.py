@@ -15,7 +15,7 @@ import own_losses
 from ampere.acquisition import loop
 from ampere.core.layers import Features, Role
 from ampere.core.training import Training
-from ampere.core.trust import FileText
+from ampere.core.trust import ForeignText
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.errors import DataError, ModelError
 from ampere.estimators.base import Cost
@@ -82,7 +82,7 @@ def test_a_profile_keeps_the_loss_and_answers_for_it(
     )
     name = AVERAGE
     assert losses(device) == {name}
-    assert profile.training == Training(10, "sgd", FileText(name))
+    assert profile.training == Training(10, "sgd", ForeignText(name))
     assert not profile.estimate(net(), (4,)).uncovered
     assert not profile.estimate(net(), (4,), training=Training(loss=average)).uncovered
     lines = profile.estimate(net(), (4,), training=Training(loss="mse")).lines

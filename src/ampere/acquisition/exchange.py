@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,16 +21,17 @@ from ampere.acquisition.families import Network, input_text, present_loss, read_
 from ampere.acquisition.loop import make_profiler, resume
 from ampere.acquisition.strategy import Strategy
 from ampere.core import units
+from ampere.core.fields import Fields
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.training import Training, loss_of_file
-from ampere.core.trust import ZOO, FileText, refuse_code
+from ampere.core.training import Training
+from ampere.core.trust import refuse_code
 from ampere.core.types import Json
 from ampere.core.variants import Variant
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, FingerprintError, JournalError
 from ampere.meters.base import Provenance
 from ampere.profiles.profile import Profile
-from ampere.records.journal import Header, Journal, read_journal
+from ampere.records.journal import Header, Journal, create_journal, read_journal
 from ampere.records.measurement import Measurement
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def ask(
         header, _ = read_journal(path)
     with Journal.open(path, header) as journal:
         network = _asked_network(path, journal.header, model, training)
-        strategy = _asked_strategy(path, journal.header)
+        strategy = _asks(path, journal.header).strategy
         if max_measurements is not None:
             strategy = replace(strategy, max_measurements=max_measurements)
         profiler = make_profiler(network, strategy)
@@ -83,7 +85,7 @@ def ask(
 def asked_training(path: str | Path) -> Training:
     """How the models of a profile that `ask` has begun are trained."""
     header, _ = read_journal(path)
-    return _stated_training(path, header)
+    return _asks(path, header).training
 
 
 def _begin(
@@ -105,39 +107,42 @@ def _asked_network(
     path: str | Path, header: Header, model: str | None, training: Training | None
 ) -> Network:
     """The model that a profile is for, by the user's words where these are code."""
-    stated, known = header.model or "", _stated_training(path, header)
-    if model not in (None, stated):
+    asks, stated = _asks(path, header), header.model
+    if model not in (None, str(stated)):
         raise DataError(f"{path} knows its model and how to go on: ask for {stated}")
-    if model is None and not stated.startswith(ZOO):
-        refuse_code(FileText(stated), "model", f"`ampere ask {stated} --profile {path}`")
-    if training is not None and training.to_json() != known.to_json():
+    if model is None:
+        refuse_code(stated, "model", f"`ampere ask {stated} --profile {path}`")
+    if training is not None and training.to_json() != asks.training.to_json():
         raise DataError(f"{path} knows its model and how to go on: ask with its own training")
-    return read_network(stated, _asks(path, header)["input"], training or known)
+    return read_network(str(stated), asks.input, training or asks.training)
 
 
-def _asked_strategy(path: str | Path, header: Header) -> Strategy:
-    try:
-        return Strategy(**_asks(path, header)["strategy"])
-    except (KeyError, TypeError) as error:
-        raise _damaged(path, error) from None
+@dataclass(frozen=True)
+class Asks:
+    """How a profile that `ask` has begun goes on, as its header says it."""
+
+    input: str | None
+    training: Training
+    strategy: Strategy
+
+    @classmethod
+    def from_json(cls, row: Json) -> Asks:
+        """Read what `_begin` wrote: a loss that is code stays text."""
+        fields = Fields(row, "asks")
+        return cls(
+            input=fields.text("input", None),
+            training=Training.of_file(fields.inner("training")),
+            strategy=Strategy.of_file(fields.inner("strategy")),
+        )
 
 
-def _stated_training(path: str | Path, header: Header) -> Training:
-    try:
-        stated = _asks(path, header)["training"]
-        return Training(**{**stated, "loss": loss_of_file(str(stated["loss"]))})
-    except (KeyError, TypeError) as error:
-        raise _damaged(path, error) from None
-
-
-def _asks(path: str | Path, header: Header) -> Mapping[str, Json]:
+def _asks(path: str | Path, header: Header) -> Asks:
     if header.asks is None or header.model is None:
         raise DataError(f"{path} was not begun by `ampere ask`: it cannot be asked")
-    return header.asks
-
-
-def _damaged(path: str | Path, error: Exception) -> JournalError:
-    return JournalError(f"{path} line 1: `asks` is damaged ({error!r})")
+    try:
+        return Asks.from_json(header.asks)
+    except DataError as error:
+        raise JournalError(f"{path} line 1: {error}") from None
 
 
 def tell(
@@ -153,13 +158,20 @@ def tell(
     first = measurements[0]
     identity = {"device": first.device or "told"}
     header = Header(Fingerprint(identity), {"name": "told"}, first.provenance)
+    if not Path(path).exists():
+        if not any_device:
+            _refuse_strangers(header, (), measurements)
+        with suppress(FileExistsError):  # somebody else was faster: then it is theirs
+            rows = tuple(_without_repeats(measurements, ()))
+            create_journal(path, header, rows)
+            return Profile(rows, header)
     with Journal.open(path, header) as journal:
         if not any_device:
-            _refuse_strangers(journal, measurements)
-        for row in _without_repeats(measurements, journal.measurements):
-            journal.append(row)
-        method = (journal.header.asks or {}).get("strategy", {}).get("method", "additive")
-        return Profile(tuple(journal.measurements), journal.header, method)
+            _refuse_strangers(journal.header, journal.measurements, measurements)
+        journal.append(*_without_repeats(measurements, journal.measurements))
+        own = journal.header
+        method = "additive" if own.asks is None else _asks(path, own).strategy.method
+        return Profile(tuple(journal.measurements), own, method)
 
 
 def _as_network(asked: Variant | Network) -> Network:
@@ -192,10 +204,12 @@ def _without_repeats(
     return new
 
 
-def _refuse_strangers(journal: Journal, measurements: Sequence[Measurement]) -> None:
-    ours = journal.header.fingerprint
+def _refuse_strangers(
+    header: Header, earlier: Sequence[Measurement], measurements: Sequence[Measurement]
+) -> None:
+    ours = header.fingerprint
     names = {ours.id, ours.identity.get("device", ours.id), ""}
-    names |= {row.device for row in journal.measurements}
+    names |= {row.device for row in earlier}
     for i, row in enumerate(measurements, start=1):
         if row.device not in names:
             ours_by_name = ", ".join(sorted(filter(None, names)))
@@ -203,8 +217,8 @@ def _refuse_strangers(journal: Journal, measurements: Sequence[Measurement]) -> 
                 f"row {i} is of device {row.device}, the profile of {ours_by_name};"
                 " --any-device mixes them all the same"
             )
-        if row.provenance is not journal.header.provenance:
+        if row.provenance is not header.provenance:
             raise FingerprintError(
                 f"row {i} has {row.provenance.value} joules, the profile"
-                f" {journal.header.provenance.value} ones; --any-device mixes them all the same"
+                f" {header.provenance.value} ones; --any-device mixes them all the same"
             )

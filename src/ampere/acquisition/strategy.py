@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ampere.core.fields import Fields
 from ampere.errors import DataError
 from ampere.estimators.methods import METHODS
 from ampere.estimators.processes.covariance import KERNELS
 
 GUIDES = ("energy", "time")
+MOST = 100_000  # measurements that anybody makes
 # The paper's own for a kind of layer; for whole models, what a minute of measuring can reach.
 TOLERANCES = {"paper": 0.05, "additive": 0.08}
 
@@ -44,6 +46,20 @@ class Strategy:
         if self.kernel not in KERNELS:
             kernels = ", ".join(KERNELS)
             raise DataError(f"unknown kernel {self.kernel!r}: use one of {kernels}")
+
+    @classmethod
+    def of_file(cls, fields: Fields) -> Strategy:
+        """Read a strategy that a file has kept; whatever it leaves out is as usual."""
+        usual = cls()
+        return cls(
+            method=fields.choice("method", METHODS, usual.method),
+            max_measurements=fields.whole("max_measurements", usual.max_measurements, most=MOST),
+            seed=fields.whole("seed", usual.seed),
+            max_points=fields.whole("max_points", usual.max_points, most=MOST),
+            tolerance=fields.number("tolerance", None),
+            guide=fields.choice("guide", GUIDES, usual.guide),
+            kernel=fields.choice("kernel", tuple(KERNELS), usual.kernel),
+        )
 
     @property
     def effective_tolerance(self) -> float:

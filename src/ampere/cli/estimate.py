@@ -89,14 +89,16 @@ def estimate(
     steps = job.length(settings.batch_size) or 1
     if after_steps is not None and model is not None:
         profile = _sharpened(profile, model, training, after_steps, machine, any_device)
-    answer = profile.estimate(
-        subject.read(), training.input, training=settings, steps=steps, battery_wh=battery_wh
-    )
-    if not answer.lines:
+    asked = subject.read()
+    try:
+        answer = profile.estimate(
+            asked, training.input, training=settings, steps=steps, battery_wh=battery_wh
+        )
+    except NotCovered:
         raise NotCovered(
             f"{path} covers no layer of {model or layers}: {_made_for(profile)}; profile this model"
             " first, with `ampere profile` and the same options"
-        )
+        ) from None
     if as_json:
         for text in answer.warnings:
             say(f"warning: {text}")

@@ -72,14 +72,19 @@ class Fields:
         self._row = row
         self._where = where
 
+    @property
+    def row(self) -> Mapping[str, Json]:
+        """The object as it is, for whoever reads it by rules of his own."""
+        return self._row
+
     def __contains__(self, name: str) -> bool:
         return self._row.get(name) is not None
 
     def names(self, most: int = MANY) -> list[str]:
-        """The names of all fields that are there."""
+        """The names of all fields, those that are null among them."""
         if len(self._row) > most:
             raise DataError(f"{self._where or 'it'} has {len(self._row)} fields, more than {most}")
-        return [_text(name, self.place(str(name)), LONG_TEXT) for name in self._row if name in self]
+        return [_text(name, self.place(str(name)), LONG_TEXT) for name in self._row]
 
     def place(self, name: str) -> str:
         """How a refusal names a field."""
@@ -178,30 +183,34 @@ class Fields:
             self.refuse(name, f"a list of {least} to {most} items")
         return [(f"{self.place(name)}[{i}]", item) for i, item in enumerate(value)]
 
-    def numbers(self, name: str, *, most: int = MANY) -> list[float | None]:
-        """A list of finite numbers, null where one was lost."""
-        values: list[float | None] = []
-        for place, value in self.items(name, most=most):
-            if value is not None and not (is_number(value) and abs(as_float(value)) <= LARGE):
-                raise DataError(f"{place} must be a number, not {shown(value)}")
-            values.append(value)
-        return values
+    def numbers(
+        self, name: str, *, least: float = -LARGE, above: float | None = None
+    ) -> list[float | None]:
+        """A list of finite numbers within bounds, null where one was lost."""
+        self.items(name)
+        listed = self._row.get(name) or []
+        inner = Fields({f"{name}[{i}]": value for i, value in enumerate(listed)}, self._where)
+        return [inner.number(each, None, least=least, above=above) for each in inner.names()]
 
     def wholes(self, name: str, *, least: int = 1, most: int = 10**9) -> dict[str, int]:
         """An object of whole numbers; one that is not there is empty."""
         inner = self.inner(name, {})
-        return {each: inner.whole(each, least=least, most=most) for each in inner.names()}
+        return {
+            each: inner.whole(each, least=least, most=most)
+            for each in inner.names()
+            if each in inner
+        }
 
     def texts(self, name: str, default: Json = REQUIRED) -> dict[str, str]:
         """An object of texts; numbers in it are taken as they are written."""
         inner = self.inner(name, default)
-        return {each: str(inner.plain(each)) for each in inner.names(most=200)}
+        return {each: str(inner.plain(each)) for each in inner.names(most=200) if each in inner}
 
-    def plain(self, name: str) -> Json:
+    def plain(self, name: str, default: Json = None, depth: int = DEEP) -> Json:
         """Any JSON as it is, as long as its numbers are finite and its size is modest."""
         value = self._row.get(name)
-        check_plain(value, self.place(name))
-        return value
+        check_plain(value, self.place(name), depth)
+        return default if value is None else value
 
 
 def check_plain(value: Json, place: str, depth: int = DEEP) -> None:

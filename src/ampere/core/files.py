@@ -68,8 +68,8 @@ def write_whole(path: str | os.PathLike[str], data: bytes | str, *, new: bool = 
     Raises:
         OSError: It cannot be written; nothing has changed.
     """
-    with writing_beside(path, new=new) as part, FileIO(part, "w") as file:
-        write_through(file, data.encode() if isinstance(data, str) else data)
+    with writing_beside(path, new=new) as part:
+        part.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
 @contextlib.contextmanager
@@ -96,12 +96,11 @@ def writing_beside(path: str | os.PathLike[str], *, new: bool = False) -> Iterat
 
 
 def write_through(file: FileIO, data: bytes) -> None:
-    """Write all of it, and return when it is on the disk."""
+    """Write all of it to an open file, and return when it is on the disk."""
     left = memoryview(data)
     while left:
         left = left[file.write(left) :]
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # a pipe has no disk
-        os.fsync(file.fileno())
+    os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ampere.core.fields import Fields
 from ampere.core.types import Json
-from ampere.errors import DataError, FingerprintError
+from ampere.errors import FingerprintError
 
 UNKNOWN = "unknown"
 
@@ -35,16 +36,10 @@ class Fingerprint:
         return {"identity": dict(self.identity), "conditions": dict(self.conditions)}
 
     @classmethod
-    def from_json(cls, row: Json) -> Fingerprint:
+    def from_json(cls, row: Json, where: str = "") -> Fingerprint:
         """Read back what `to_json` wrote."""
-        try:
-            identity, conditions = row["identity"], row.get("conditions", {})
-            return cls(
-                {str(key): str(value) for key, value in identity.items()},
-                {str(key): str(value) for key, value in conditions.items()},
-            )
-        except (KeyError, TypeError, AttributeError):
-            raise DataError(f"not a fingerprint with an identity: {row!r:.80}") from None
+        fields = Fields(row, where)
+        return cls(fields.texts("identity"), fields.texts("conditions", {}))
 
 
 def refuse_to_mix(ours: Fingerprint, theirs: Fingerprint) -> None:

@@ -7,14 +7,15 @@ a framework builds the layer from; layers that come from a file of measurements 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from dataclasses import fields as dataclass_fields
 from enum import Enum
 from functools import cached_property
 from typing import Tuple  # for Python 3.8, on old devices
 
-from ampere.core.program.structure import Structure
+from ampere.core.fields import Fields, shown
+from ampere.core.program.structure import DEEP, Structure
 from ampere.core.program.widths import Widths
 from ampere.core.types import Json
 from ampere.errors import DataError, ModelError
@@ -30,6 +31,10 @@ class Role(str, Enum):
     FIRST = "first"
     HIDDEN = "hidden"
     LAST = "last"
+
+
+ROLES = tuple(role.value for role in Role)
+MOST_WIDTH, MOST_COUNT = 10**9, 10**6  # of anything that somebody trains
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,15 @@ class Features:
     def to_json(self) -> dict[str, float]:
         """Only what is known."""
         return {name: value for name, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def from_json(cls, fields: Fields) -> Features:
+        """Read what is known; a name that is not ours is a slip of the pen, and refused."""
+        known = [field.name for field in dataclass_fields(cls)]
+        for name in fields.names():
+            if name not in known:
+                fields.refuse(name, f"left out: features are {', '.join(known)}")
+        return cls(**{name: fields.number(name, None, least=0.0) for name in known})
 
 
 @dataclass(frozen=True)
@@ -114,37 +128,43 @@ class Layer:
         return row
 
     @classmethod
-    def from_json(cls, row: Json, with_structure: bool = False) -> Layer:
+    def from_json(cls, row: Json, with_structure: bool = False, where: str = "") -> Layer:
         """Read a layer of a row, ours or another tool's; `kind` alone is enough.
 
-        What is built is only read where it is asked for: rows of files are never built.
+        What is built is only read where it is asked for: rows of files are never built. `where` is
+        the layer's place in what it was read from, for refusals.
         """
-        try:
-            structure = row.get("structure") if with_structure else None
-            kind = LayerKind(
-                name=str(row["kind"]),
-                role=Role(row.get("role", "hidden")),
-                operation=str(row.get("operation", row["kind"])),
-                attributes=dict(row.get("attributes", {})),
-                structure=None if structure is None else Structure.from_json(structure),
-            )
-            sizes = row.get("widths", {})
-            if any(isinstance(size, bool) or size != int(size) for size in sizes.values()):
-                raise ValueError("widths are whole numbers")
-            reads = row.get("reads", ()) if with_structure else ()
-            layer = cls(
-                name=str(row.get("name", kind.name)),
-                kind=kind,
-                widths=Widths(sizes),
-                features=Features(**{k: float(v) for k, v in row.get("features", {}).items()}),
-                count=int(row.get("count", 1)),
-                reads=tuple((int(source), int(output)) for source, output in reads),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DataError(f"not a layer ({error!r}): {json.dumps(row)[:120]}") from None
-        if layer.count < 1 or any(width < 1 for width in layer.widths.values()):
-            raise DataError(f"layer {kind.name}: widths and count must be at least 1")
-        return layer
+        fields = Fields(row, where)
+        kind = fields.text("kind")
+        attributes = fields.inner("attributes", {})
+        return cls(
+            name=fields.text("name", kind),
+            kind=LayerKind(
+                name=kind,
+                role=Role(fields.choice("role", ROLES, Role.HIDDEN.value)),
+                operation=fields.text("operation", kind),
+                attributes={name: attributes.plain(name) for name in attributes.names(most=200)},
+                structure=_structure(fields) if with_structure else None,
+            ),
+            widths=Widths(fields.wholes("widths", most=MOST_WIDTH)),
+            features=Features.from_json(fields.inner("features", {})),
+            count=fields.whole("count", 1, least=1, most=MOST_COUNT),
+            reads=tuple(map(_source, fields.items("reads"))) if with_structure else (),
+        )
+
+
+def _structure(fields: Fields) -> Structure | None:
+    if "structure" not in fields:
+        return None
+    return Structure.from_json(fields.plain("structure", depth=DEEP), fields.place("structure"))
+
+
+def _source(item: tuple[str, Json]) -> Source:
+    """One place that a layer reads from: the number of a layer, and of its output."""
+    place, pair = item
+    if not isinstance(pair, list) or [type(number) for number in pair] != [int, int]:
+        raise DataError(f"{place} must be two whole numbers, not {shown(pair)}")
+    return pair[0], pair[1]
 
 
 def sources_of(layers: Sequence[Layer]) -> list[tuple[Source, ...]]:

@@ -10,18 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Mapping, Union  # three of them for Python 3.8, on old devices
 
+from ampere.core.fields import Fields
 from ampere.core.layers import Layer, Role
-from ampere.core.trust import FileText
+from ampere.core.trust import ForeignText
 from ampere.core.types import Json
 from ampere.errors import ModelError
 
 # By name, the user's own function, or a name that only a file says.
-Loss = Union[str, Callable[[Any], Any], FileText]
+Loss = Union[str, Callable[[Any], Any], ForeignText]
 
 LOSSES = ("auto", "cross_entropy", "mse", "bce", "sum")  # that ampere has itself
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
 PLAIN = "float32"
+MOST_BATCH = 10**9
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,10 @@ class Training:
     amp: bool = False
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ModelError(f"a batch of {self.batch_size} cannot be trained: use 1 or more")
+        if not 1 <= self.batch_size <= MOST_BATCH:
+            raise ModelError(
+                f"a batch of {self.batch_size:.10g} cannot be trained: use 1 to {MOST_BATCH}"
+            )
         if self.dtype is not None and self.dtype not in DTYPES:
             raise ModelError(f"unknown dtype {self.dtype!r}: use one of {', '.join(DTYPES)}")
 
@@ -61,7 +65,7 @@ class Training:
 
     @property
     def _loss_text(self) -> Json:
-        return self.loss.text if isinstance(self.loss, FileText) else self.loss
+        return self.loss.text if isinstance(self.loss, ForeignText) else self.loss
 
     def attributes(self, role: Role) -> dict[str, Json]:
         """What a kind of this role holds fixed; the loss is in LAST only (paper, section 3.2)."""
@@ -73,6 +77,17 @@ class Training:
         if self.amp:
             held["amp"] = True
         return held
+
+    @classmethod
+    def of_file(cls, fields: Fields) -> Training:
+        """Read what `to_json` wrote into a file: a loss that is code stays text there."""
+        return cls(
+            batch_size=fields.whole("batch_size", least=1, most=MOST_BATCH),
+            optimizer=fields.text("optimizer"),
+            loss=loss_of_file(fields.text("loss", "auto")),
+            dtype=fields.choice("dtype", DTYPES) if "dtype" in fields else None,
+            amp=fields.flag("amp"),
+        )
 
     def to_json(self) -> dict[str, Json]:
         """Plain data; settings that are as usual and came with later versions are left out."""
@@ -103,11 +118,14 @@ def stated_training(layers: Sequence[Layer]) -> Training | None:
 
 def loss_of_file(name: str) -> Loss:
     """A loss as a file says it: one of ours, or text that nobody may load."""
-    return name if name in LOSSES else FileText(name)
+    return name if name in LOSSES else ForeignText(name)
 
 
 def _is_stated(attributes: Mapping[str, Json]) -> bool:
-    return "batch" in attributes and "optimizer" in attributes
+    """Whether attributes say how a layer is trained; another tool's may mean something else."""
+    batch, optimizer = attributes.get("batch"), attributes.get("optimizer")
+    precise = attributes.get("dtype") in (None, *DTYPES)
+    return type(batch) is int and batch >= 1 and isinstance(optimizer, str) and precise
 
 
 def _last_loss(layers: Sequence[Layer]) -> str:

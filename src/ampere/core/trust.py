@@ -1,7 +1,8 @@
 """Trust: text out of a file or from a device is data, and never becomes what runs.
 
 A profile may come from a stranger. What it says may be shown, compared and reasoned with; only what
-the user has typed, on the command line or in a Python call, is loaded as a model or as a loss.
+the user has typed, on the command line or in a Python call, is loaded as a model, as a loss or as a
+meter. The one exception names ampere's own code: models of the zoo, and ampere's own losses.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ ZOO = "zoo:"  # models of ampere's own, built by its own code
 
 
 @dataclass(frozen=True)
-class FileText:
-    """Text of a file that names code. It is no `str`, so that whoever loads code refuses it."""
+class ForeignText:
+    """Text of a file or a device that names code. It is no `str`: whoever loads code refuses it."""
 
     text: str
 
@@ -23,15 +24,20 @@ class FileText:
         return self.text
 
 
+def model_of_file(name: str) -> str | ForeignText:
+    """A model as a file says it: one of the zoo, or text that nobody may load."""
+    return name if name.startswith(ZOO) else ForeignText(name)
+
+
 def refuse_code(name: object, what: str, repeat: str) -> None:
-    """Refuse to load what only a file has named.
+    """Refuse to load what only a file or a device has named.
 
     Args:
         name: What is to be loaded.
-        what: What it is: a model, a loss.
+        what: What it is: a model, a loss, a meter.
         repeat: How the user says it himself.
     """
-    if isinstance(name, FileText):
+    if isinstance(name, ForeignText):
         raise DataError(
             f"the profile names the {what} {name}, which is code, and a file must not choose what"
             f" runs here: say it yourself with {repeat}"

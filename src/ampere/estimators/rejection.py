@@ -12,13 +12,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ampere.core.arrays import Array
 from ampere.estimators.base import Cost, Fit
-from ampere.estimators.encoding import STEP, Encoder
+from ampere.estimators.encoding import FEATURES, STEP, Encoder, distinct
+from ampere.estimators.processes.linear_mean import expand, fit_coefficients
 from ampere.estimators.processes.sum_process import SumProcess
 from ampere.estimators.roofline import fit_mean
 from ampere.records.measurement import Measurement
 
-ENOUGH = 8  # rows, before one of them can be called wrong
+ENOUGH = 8  # rows, before one of them can be called wrong by a fit of all
+FEW = 3  # rows, before one can be called wrong at all: two that agree, and one that does not
+AGREE = math.log(5)  # how far rows may be from a mean that is fitted to them
 SUSPECT = 3.0  # standard deviations from what all other rows say: worth a closer look
 CONTRADICTS = 4.5  # standard deviations from what a fit without it says: left out
 GROSS = math.log(20)  # the mean alone may be off by 6: what is further from it is a fault
@@ -26,9 +30,9 @@ GROSS = math.log(20)  # the mean alone may be off by 6: what is further from it 
 
 def gross_faults(rows: Sequence[Measurement]) -> dict[int, str]:
     """Rows that are several times what their layers' features suggest: a meter wrapped around."""
-    if len(rows) < ENOUGH:
-        return {}
     joules = np.array([row.energy_j for row in rows])
+    if len(rows) < ENOUGH:
+        return _odd_one_out(rows, joules)
     encoder = Encoder.of([STEP, *(layer for row in rows for layer in row.layers)])
     _, expected = fit_mean(rows, encoder, joules.tolist())
     off = np.log(joules / expected)
@@ -37,10 +41,43 @@ def gross_faults(rows: Sequence[Measurement]) -> dict[int, str]:
     faulty = np.flatnonzero(np.abs(off) > limit)
     if len(faulty) > len(rows) // 10 + 1:  # so many are no faults
         return {}
-    return {
-        i: f"{rows[i]!r} is {math.exp(off[i]):.2g} × what its size suggests"
-        for i in map(int, faulty)
-    }
+    return {i: _gross(rows[i], off[i]) for i in map(int, faulty)}
+
+
+def _odd_one_out(rows: Sequence[Measurement], joules: Array) -> dict[int, str]:
+    """Of a few rows the only one that all others agree against, if there is one.
+
+    Each is left out in turn: without the wrong one the others agree, with it they do not.
+    """
+    layers, counts = distinct([(*row.layers, STEP) for row in rows])
+    encoded = Encoder.of(layers).encode(layers)
+    odd = {}
+    for i in range(len(rows)) if len(rows) >= FEW else ():
+        others = np.arange(len(rows)) != i
+        beta = fit_coefficients(encoded, counts[others], joules[others])
+        off = np.log(joules / (counts @ expand(encoded, beta).sum(1)))
+        if np.abs(off[others]).max() < AGREE and abs(off[i]) > GROSS:
+            odd[i] = float(off[i])
+    sizes = counts @ expand(encoded, np.ones((len(np.unique(encoded.op)), FEATURES)))
+    wrong = {i: off for i, off in odd.items() if not _is_explained(i, sizes, joules)}
+    return {i: _gross(rows[i], off) for i, off in wrong.items()} if len(odd) == 1 else {}
+
+
+def _is_explained(i: int, sizes: Array, joules: Array) -> bool:
+    """Whether a row may cost what it does because it is so much smaller or larger than the others.
+
+    By whatever grows most from another row to this one, its joules may grow, and no more.
+    """
+    others = np.arange(len(joules)) != i
+    with np.errstate(divide="ignore", invalid="ignore"):
+        growth = sizes[i] / sizes[others]  # NaN where neither has it
+    least = joules[others] * np.minimum(np.nanmin(growth, 1), 1.0)
+    most = joules[others] * np.maximum(np.nanmax(growth, 1), 1.0)
+    return bool(least.min() <= joules[i] <= most.max())
+
+
+def _gross(row: Measurement, off: float) -> str:
+    return f"{row!r} is {math.exp(off):.2g} × what its size suggests"
 
 
 def suspects(process: SumProcess) -> list[int]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ampere.core import units
 from ampere.core.groups import grouped
 from ampere.core.layers import Layer, LayerIdentity, LayerKind
+from ampere.core.trust import ZOO
 from ampere.errors import AmpereError, NotCovered
 from ampere.estimators.base import Line, add_known, usable
 from ampere.estimators.encoding import STEP
@@ -81,16 +82,14 @@ def _subject(
 ) -> tuple[str, Estimate]:
     if model is not None:
         name = model if isinstance(model, str) else "the given model"
-        estimate = profile.estimate(model, input)
-        if not estimate.lines:
-            raise NotCovered(f"the profile covers no layer of {name}: name a model of its family")
-        return name, estimate
-    made_for = profile.header.model or ""
-    if made_for.startswith("zoo:"):
+        try:
+            return name, profile.estimate(model, input)
+        except NotCovered as error:
+            raise NotCovered(f"{name}: {error}; name a model of its family") from None
+    made_for = profile.header.model
+    if isinstance(made_for, str) and made_for.startswith(ZOO):
         with suppress(AmpereError, ModuleNotFoundError):  # another zoo, or no torch
-            estimate = profile.estimate(made_for)
-            if estimate.lines:
-                return made_for, estimate
+            return made_for, profile.estimate(made_for)
     largest = max(usable(profile.measurements), key=lambda row: row.energy_j)
     return "the largest profiled network", profile.estimate(largest.layers)
 

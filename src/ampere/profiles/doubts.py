@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import statistics
-import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timezone
@@ -21,7 +19,8 @@ OTHER_PACE = 0.1  # relative difference to the pace of the beginning that is wor
 
 def pace_of(measurements: Sequence[Measurement]) -> float | None:
     """How long steps took while profiling, as a multiple of when it was begun; None if unknown."""
-    drift = [factor for row in measurements for factor in row.bursts.get("drift", [])]
+    factors = (factor for row in measurements for factor in row.bursts.get("drift", []))
+    drift = [factor for factor in factors if factor is not None]  # a reading that was lost
     return statistics.median(drift) if drift else None
 
 
@@ -53,10 +52,33 @@ def meter_faults(measurements: Sequence[Measurement]) -> list[str]:
     return [f"{times} of the meter could not be true and had to be taken again: look at the meter"]
 
 
-def warn_if_old(header: Header, path: str | os.PathLike[str]) -> None:
+def devices_of(header: Header, measurements: Sequence[Measurement]) -> tuple[str, ...]:
+    """Whose rows these are, the header's own device first; rows that name none are its."""
+    own = header.fingerprint.identity.get("device", header.fingerprint.id)
+    others = {row.device for row in measurements} - {"", own, header.fingerprint.id}
+    return own, *sorted(others)
+
+
+def mixtures(header: Header, measurements: Sequence[Measurement]) -> list[str]:
+    """Whether rows of several devices, or joules of several origins, stand beside each other."""
+    texts = []
+    devices = devices_of(header, measurements)
+    if len(devices) > 1:
+        texts.append(
+            f"rows of {len(devices)} devices are mixed ({', '.join(devices)}): estimates are of"
+            " none of them"
+        )
+    origins = {header.provenance, *(row.provenance for row in measurements)}
+    if len(origins) > 1:
+        names = ", ".join(sorted(origin.value for origin in origins))
+        texts.append(f"joules of different origin are mixed: {names}")
+    return texts
+
+
+def age(header: Header) -> list[str]:
     """Devices, drivers and frameworks change: whether an old profile holds must be looked at."""
-    with suppress(ValueError, TypeError):  # whoever wrote it may have written any text
+    with suppress(ValueError, TypeError, OverflowError):  # it may say anything
         days = (datetime.now(timezone.utc) - datetime.fromisoformat(header.created)).days
         if days > OLD_DAYS:
-            text = f"{path} is {days} days old: `ampere evaluate` tells whether it still holds"
-            warnings.warn(text, stacklevel=3)
+            return [f"the profile is {days} days old: `ampere evaluate` tells whether it holds"]
+    return []

@@ -12,7 +12,7 @@ from ampere.core.groups import grouped
 from ampere.core.layers import Layer
 from ampere.core.page import Page
 from ampere.core.types import Json
-from ampere.errors import DataError
+from ampere.errors import ContradictoryRows, DataError, NotCovered
 from ampere.estimators.base import Cost, Fit, Line, Prediction, add_known
 from ampere.estimators.encoding import STEP
 from ampere.meters.base import UNKNOWN_ORIGIN, Provenance
@@ -142,8 +142,6 @@ class Estimate:
 
     def _title(self) -> str:
         every = sum(line.layer.kind != STEP.kind for line in self.lines) + len(self.uncovered)
-        if not self.lines:
-            return f"unknown: the profile covers none of {units.plural(every, 'layer')}"
         missing = f" without {len(self.uncovered)} of {every} layers" if self.uncovered else ""
         low_j, high_j = map(units.joules, self.energy_j_interval)
         time = "time unknown"
@@ -186,27 +184,61 @@ def estimate(
     battery_wh: float | None = None,
     device: str = "",
     provenance: Provenance | None = None,
+    warnings: Sequence[str] = (),
 ) -> Estimate:
-    """What a fit says of these layers; those that it does not cover are named, not zero."""
+    """What a fit says of these layers; those that it does not cover are named, not zero.
+
+    Args:
+        layers: Of the network.
+        fit: What the measurements taught.
+        steps: Of the job.
+        battery_wh: What the battery holds.
+        device: Whose joules they are.
+        provenance: Where they come from.
+        warnings: What is to be known of the measurements; the estimate inherits it.
+
+    Raises:
+        NotCovered: No layer is known.
+        ContradictoryRows: The rows make joules that cannot be.
+    """
     prediction = fit.predict(layers)
+    if not prediction.lines:
+        raise NotCovered(f"the profile covers none of {units.plural(len(layers), 'layer')}")
+    total = _possible(prediction.total)
     result = Estimate(
         lines=prediction.lines,
-        energy_j=prediction.total.energy_j,
-        energy_j_std=prediction.total.energy_j_std,
-        time_s=prediction.total.time_s,
-        time_s_std=prediction.total.time_s_std,
+        energy_j=total.energy_j,
+        energy_j_std=total.energy_j_std,
+        time_s=total.time_s,
+        time_s_std=total.time_s_std,
         uncovered=prediction.uncovered,
         device=device,
         provenance=provenance,
         method=fit.method,
         battery_wh=battery_wh,
-        warnings=tuple(_warnings(prediction)),
+        warnings=(*_warnings(prediction), *warnings),
     )
     return result if steps == 1 else result.for_steps(steps)
 
 
+def _possible(total: Cost) -> Cost:
+    """A total that can be: joules are above 0, and seconds too, or not known."""
+    if not (total.energy_j > 0 and math.isfinite(total.energy_j + total.energy_j_std)):
+        raise ContradictoryRows(
+            f"the profile's rows contradict each other: they make {units.joules(total.energy_j)}"
+            " of this network, which cannot be; look for a wrong row with `ampere report`"
+        )
+    time_s, std = total.time_s, total.time_s_std
+    known = time_s is not None and std is not None and time_s > 0 and math.isfinite(time_s + std)
+    return total if known else Cost(total.energy_j, total.energy_j_std)
+
+
 def _warnings(prediction: Prediction) -> list[str]:
     texts = []
+    below = [line.layer.name for line in prediction.lines if line.cost.energy_j < 0]
+    if below:
+        names = ", ".join(below)
+        texts.append(f"below 0 J, which cannot be: rows do not tell these layers apart: {names}")
     if prediction.uncovered:
         names = ", ".join(layer.name for layer in prediction.uncovered)
         texts.append(f"not in the total, the profile does not cover them: {names}")

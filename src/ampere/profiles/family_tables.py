@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ampere.core.arrays import Array, Ints
 from ampere.core.choices import Choice, choices
 from ampere.core.layers import Layer
-from ampere.errors import DataError, NotCovered
+from ampere.errors import ContradictoryRows, DataError, NotCovered
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.encoding import depth_context
 from ampere.profiles.family_sums import Sums
@@ -77,7 +77,13 @@ class FamilyTables:
 
     def estimate_many(self, widths: npt.ArrayLike) -> Array:
         """Joules per step of each candidate (m, k)."""
-        return self._energy.means(self._levels(widths))
+        joules = self._energy.means(self._levels(widths))
+        if not (joules > 0).all() or not np.isfinite(joules).all():
+            raise ContradictoryRows(
+                "the profile's rows contradict each other: they make joules of some of these that"
+                " cannot be; look for a wrong row with `ampere report`"
+            )
+        return joules
 
     def seconds(self, widths: npt.ArrayLike) -> Array:
         """Seconds per step of each candidate."""

@@ -13,17 +13,25 @@ from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
+from ampere.core import units
 from ampere.core.arrays import Array
 from ampere.core.fingerprint import Fingerprint, describe_device
 from ampere.core.layers import Layer, Role
 from ampere.core.training import Training, stated_training
-from ampere.core.trust import ZOO, FileText, refuse_code
+from ampere.core.trust import refuse_code
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Rejection, usable
 from ampere.estimators.methods import METHODS, ProfileFit, fit_rows
 from ampere.meters.base import Provenance
-from ampere.profiles.doubts import meter_faults, pace_of, restlessness, warn_if_old
+from ampere.profiles.doubts import (
+    age,
+    devices_of,
+    meter_faults,
+    mixtures,
+    pace_of,
+    restlessness,
+)
 from ampere.profiles.estimate import Estimate, estimate
 from ampere.profiles.family_tables import FamilyTables
 from ampere.profiles.fit_cache import FitCache, Fits
@@ -62,7 +70,6 @@ class Profile:
         """
         cache = FitCache.beside(path) if keep_fit else None
         header, measurements = read_journal(path)
-        warn_if_old(header, path)
         profile = cls(tuple(measurements), header, method)
         profile._fits.cache = cache
         return profile
@@ -121,13 +128,17 @@ class Profile:
         if not isinstance(self.fit, AdditiveFit):
             raise DataError("only the additive method makes tables: load it with method='additive'")
         if model is None:
-            model = self.header.model
-            if model is None or ":" not in model:
-                raise DataError("which model? the profile does not say how to build it again")
-            if not model.startswith(ZOO):
-                refuse_code(FileText(model), "model", "tabulate(model)")
+            model = self._own_model()
         layers = self._layers(model, input, training)
         return FamilyTables(layers, self.fit, with_features, round_to)
+
+    def _own_model(self) -> str:
+        """What the profile was made for, if it can be built again without code that it names."""
+        model = self.header.model
+        if model is None or ":" not in str(model):
+            raise DataError("which model? the profile does not say how to build it again")
+        refuse_code(model, "model", "tabulate(model)")
+        return str(model)
 
     def estimate_many(self, widths: npt.ArrayLike) -> Array:
         """Joules per step of candidates of the model that the profile was made for.
@@ -152,9 +163,15 @@ class Profile:
         return next((each for each in every if each.metered != "measured"), own)
 
     @property
+    def devices(self) -> tuple[str, ...]:
+        """Whose rows it has, its own device first; more than one only if they were mixed."""
+        return devices_of(self.header, self.measurements)
+
+    @property
     def device(self) -> str:
         """Whose profile it is, in a few words."""
-        return describe_device(self.header.fingerprint)
+        own, others = describe_device(self.header.fingerprint), len(self.devices) - 1
+        return f"{own}, mixed with {units.plural(others, 'other device')}" if others else own
 
     def estimate(
         self,
@@ -184,6 +201,7 @@ class Profile:
             battery_wh=battery_wh,
             device=self.device,
             provenance=self.provenance,
+            warnings=self.warnings,
         )
 
     def _layers(
@@ -253,7 +271,13 @@ class Profile:
     @property
     def warnings(self) -> tuple[str, ...]:
         """All that a reader should know before believing it."""
-        return (*restlessness(self.measurements), *self.notes, *self.doubts)
+        return (
+            *mixtures(self.header, self.measurements),
+            *age(self.header),
+            *restlessness(self.measurements),
+            *self.notes,
+            *self.doubts,
+        )
 
     @property
     def doubts(self) -> tuple[str, ...]:

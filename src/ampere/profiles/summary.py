@@ -68,7 +68,7 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
     if error := typical_error(usable(rows)):
         facts.append(("repeats", f"agree to {units.percent(error)} within a measurement"))
     if profile.header.model:
-        facts.append(("made for", profile.header.model))
+        facts.append(("made for", str(profile.header.model)))
     if failed := sum(row.failed is not None for row in rows):
         facts.append(("failed", units.plural(failed, "measurement")))
     if alone := sum(row.stage != "step" for row in rows):

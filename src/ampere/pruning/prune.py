@@ -8,7 +8,8 @@ What the profile does not know for sure counts against the budget.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ import numpy as np
 from ampere.acquisition.families import present_loss
 from ampere.acquisition.loop import reference_of
 from ampere.core.choices import choices
+from ampere.core.layers import Layer
 from ampere.core.units import plural
 from ampere.devices.registry import device_or_local
 from ampere.errors import ModelError, NotCovered
@@ -213,8 +215,7 @@ def _plan(
     """What is to be done, once the profile and the data are known to fit the model."""
     if all(choice.fixed for choice in choices(slimmer.layers)):
         raise ModelError("nothing can be cut: every width is tied to the inputs or the outputs")
-    before = profile.estimate(slimmer.layers)
-    _refuse_uncovered(before, profile)
+    before = _estimate_whole(profile, slimmer.layers)
     judge = make_judge(judging, slimmer, seed)
     fine_tune_steps = judge.finalists * judging.fine_tune_steps
     all_steps = (steps or 0) + fine_tune_steps or None
@@ -241,10 +242,15 @@ def _plan(
     )
 
 
-def _refuse_uncovered(estimate: Estimate, profile: Profile) -> None:
-    if not estimate.uncovered:
-        return
-    kinds = dict.fromkeys(layer.kind.name for layer in estimate.uncovered)
+def _estimate_whole(profile: Profile, layers: Sequence[Layer]) -> Estimate:
+    """What a model costs, all of its layers."""
+    uncovered = tuple(layers)
+    with suppress(NotCovered):
+        estimate = profile.estimate(layers)
+        uncovered = estimate.uncovered
+        if not uncovered:
+            return estimate
+    kinds = dict.fromkeys(layer.kind.name for layer in uncovered)
     made_for = f" (it was made for {profile.header.model})" if profile.header.model else ""
     raise NotCovered(
         f"the profile{made_for} does not cover {', '.join(kinds)}: profile this model first, with"

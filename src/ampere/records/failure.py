@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from ampere.core.fields import shown
 from ampere.core.types import Json
 from ampere.errors import AmpereError, Crashed, DataError, Hung, MeterError, ModelError, OutOfMemory
 
@@ -58,4 +59,4 @@ class Failure:
             return cls(text, Cause(cause))
         except ValueError:
             names = ", ".join(each.value for each in Cause)
-            raise DataError(f"cause {cause!r:.80} is unknown: use one of {names}") from None
+            raise DataError(f"cause {shown(cause)} is unknown: use one of {names}") from None

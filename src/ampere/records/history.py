@@ -42,7 +42,10 @@ def _present_layer(layer: Json) -> Json:
     if not isinstance(layer, Mapping) or not isinstance(layer.get("kind"), str):
         return layer
     now = f" {Training(amp=True).precision} "
-    attributes = {**(layer.get("attributes") or {}), AMP: True}
+    attributes = layer.get("attributes") or {}
+    if not isinstance(attributes, Mapping):
+        return layer  # whoever reads it will say so
+    attributes = {**attributes, AMP: True}
     return {**layer, "kind": layer["kind"].replace(f" {PLAIN} ", now, 1), "attributes": attributes}
 
 

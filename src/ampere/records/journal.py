@@ -7,29 +7,37 @@ loses at most the line that was being written; a torn last line is tolerated, no
 from __future__ import annotations
 
 import contextlib
-import gzip
 import json
 import math
 import os
 import warnings
-import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
 
-from ampere.core.fields import parse_json
+from ampere.core.fields import Fields, parse_json
+from ampere.core.files import MOST_BYTES, PACKED, read_whole, write_through, write_whole
 from ampere.core.fingerprint import Fingerprint
+from ampere.core.trust import ForeignText, model_of_file
 from ampere.core.types import Json
 from ampere.errors import DataError, JournalError
 from ampere.meters.base import Provenance
 from ampere.records.history import present_header, present_row, used_amp
 from ampere.records.lock import lock_file, lock_holder
-from ampere.records.measurement import Measurement, read_provenance, utc_now
+from ampere.records.measurement import (
+    LEAST_J,
+    LEAST_S,
+    MOST_J,
+    MOST_S,
+    Measurement,
+    read_provenance,
+    utc_now,
+)
 from ampere.records.rows import FORMAT, is_header
 
-PACKED = b"\x1f\x8b"  # how gzip begins
+MOST_W = 1e9
 
 
 class JournalWarning(UserWarning):
@@ -52,7 +60,7 @@ class Header:
     reference_time_s: float | None = None
     reference_energy_j: float | None = None
     idle_w: float | None = None
-    model: str | None = None
+    model: str | ForeignText | None = None
     note: str | None = None
     asks: Mapping[str, Json] | None = None
 
@@ -66,7 +74,7 @@ class Header:
             "device": self.fingerprint.to_json(),
             "idle_w": self.idle_w if _is_finite(self.idle_w) else None,
             "meter": dict(self.meter),
-            "model": self.model,
+            "model": None if self.model is None else str(self.model),
             "note": self.note,
             **({"asks": dict(self.asks)} if self.asks else {}),
             "provenance": self.provenance.value,
@@ -78,22 +86,21 @@ class Header:
         """Read back what `to_json` wrote, of this format or an older one."""
         if not is_header(row):
             raise DataError("not a journal of ampere: its first line is not a header")
-        try:
-            reference = row.get("reference") or {}
-            return cls(
-                fingerprint=Fingerprint.from_json(row["device"]),
-                meter=dict(row["meter"]),
-                provenance=read_provenance(row["provenance"]),
-                created=str(row["created"]),
-                reference_time_s=_float(reference.get("time_s")),
-                reference_energy_j=_float(reference.get("energy_j")),
-                idle_w=_float(row.get("idle_w")),
-                model=_optional_text(row.get("model")),
-                note=_optional_text(row.get("note")),
-                asks=dict(row["asks"]) if row.get("asks") else None,
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise DataError(f"the header is damaged ({error!r})") from None
+        fields = Fields(row)
+        reference, meter = fields.inner("reference", {}), fields.inner("meter")
+        model = fields.text("model", None)
+        return cls(
+            fingerprint=Fingerprint.from_json(fields.inner("device").row, "device"),
+            meter={name: meter.plain(name) for name in meter.names(most=100)},
+            provenance=read_provenance(row.get("provenance")),
+            created=fields.text("created"),
+            reference_time_s=reference.number("time_s", None, above=LEAST_S, most=MOST_S),
+            reference_energy_j=reference.number("energy_j", None, above=LEAST_J, most=MOST_J),
+            idle_w=fields.number("idle_w", None, least=0.0, most=MOST_W),
+            model=None if model is None else model_of_file(model),
+            note=fields.text("note", None),
+            asks=fields.inner("asks").row if fields.plain("asks") else None,
+        )
 
 
 # History of the format:
@@ -106,13 +113,11 @@ def read_journal(path: str | os.PathLike[str]) -> tuple[Header, list[Measurement
     """
     path = Path(path)
     try:
-        data = path.read_bytes()
-        if data.startswith(PACKED):
-            data = gzip.decompress(data)
+        data = read_whole(path)
     except OSError as error:
         raise _unusable(path, "read", error) from None
-    except (EOFError, zlib.error) as error:
-        raise JournalError(f"{path} cannot be unpacked: {error}") from None
+    except DataError as error:
+        raise JournalError(f"{path}: {error}") from None
     header, measurements, end = _parse(path, data)
     if end < len(data):
         _warn_of_torn_line(path)
@@ -145,9 +150,10 @@ class Journal:
         (`refuse_to_mix`) before you append.
         """
         path = Path(path).absolute()  # appending finds it again after a change of directory
+        if not path.exists():
+            with contextlib.suppress(FileExistsError):  # somebody else was faster
+                create_journal(path, header)
         try:
-            if not path.exists():
-                _create(Path(os.path.realpath(path)), header)
             file = FileIO(path, "r+")
         except OSError as error:
             raise _unusable(path, "opened for writing", error) from None
@@ -155,6 +161,8 @@ class Journal:
             lock_file(file)
             _refuse_if_replaced(path, file)
             file.seek(0)
+            if os.fstat(file.fileno()).st_size > MOST_BYTES:
+                raise JournalError(f"{path} is larger than {MOST_BYTES} bytes: begin another one")
             data = file.readall()
             if data.startswith(PACKED):
                 raise JournalError(f"{path} is packed: gunzip it before something is added")
@@ -180,19 +188,22 @@ class Journal:
         """All measurements so far, oldest first."""
         return list(self._measurements)
 
-    def append(self, measurement: Measurement) -> None:
-        """Add a measurement; when this returns, it survives a crash and a power cut."""
+    def append(self, *measurements: Measurement) -> None:
+        """Add measurements; when this returns, they survive a crash and a power cut.
+
+        All of them are checked before the first is written, and where the disk is full none is.
+        """
         if self._file.closed:
             raise JournalError(f"{self.path} is closed: open it again to append")
-        line = _line(measurement.to_json())
+        lines = b"".join(_line(measurement.to_json()) for measurement in measurements)
         try:
             _refuse_if_replaced(self.path, self._file)
             if os.fstat(self._file.fileno()).st_size != self._end:
                 raise JournalError(f"{self.path} was changed by another program: open it again")
             try:
                 self._file.seek(self._end)
-                _write(self._file, line)
-                self._end += len(line)
+                write_through(self._file, lines)
+                self._end += len(lines)
             except BaseException:
                 # Half a line with another one after it would be damage in the middle of the file.
                 with contextlib.suppress(OSError):
@@ -200,7 +211,7 @@ class Journal:
                 raise
         except OSError as error:
             raise _unusable(self.path, "written", error) from None
-        self._measurements.append(measurement)
+        self._measurements.extend(measurements)
 
     def close(self) -> None:
         """Let go of the file; closing twice is harmless."""
@@ -216,6 +227,24 @@ class Journal:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def create_journal(
+    path: str | os.PathLike[str], header: Header, measurements: Iterable[Measurement] = ()
+) -> None:
+    """Make a journal with these rows in one go: whoever sees it sees all of it.
+
+    Raises:
+        FileExistsError: There is a file of that name.
+    """
+    rows = [header.to_json(), *(measurement.to_json() for measurement in measurements)]
+    Header.from_json(present_header(rows[0]))  # before anything is written: can it be read?
+    try:
+        write_whole(path, b"".join(map(_line, rows)), new=True)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise _unusable(Path(path), "opened for writing", error) from None
 
 
 def _parse(path: Path, data: bytes) -> tuple[Header, list[Measurement], int]:
@@ -248,42 +277,11 @@ def _parse(path: Path, data: bytes) -> tuple[Header, list[Measurement], int]:
     return header, measurements, end
 
 
-def _create(path: Path, header: Header) -> None:
-    """Make the file with its header in one go: whoever sees it sees a whole header."""
-    line = _line(header.to_json())
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with FileIO(temporary, "w") as file:
-            _write(file, line)
-        try:
-            os.link(temporary, path)  # unlike a rename, never replaces another process's journal
-        except FileExistsError:
-            return
-        except OSError:  # a file system without hard links
-            if path.exists():
-                return
-            os.rename(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # Windows and some network disks cannot sync a directory
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
-
-
 def _line(row: Mapping[str, Json]) -> bytes:
     try:
         return json.dumps(row, sort_keys=True, allow_nan=False).encode() + b"\n"
     except (TypeError, ValueError) as error:
         raise DataError(f"cannot be written as JSON ({error}): {row!r:.80}") from None
-
-
-def _write(file: FileIO, line: bytes) -> None:
-    while line:
-        line = line[file.write(line) :]
-    os.fsync(file.fileno())
 
 
 def _refuse_if_replaced(path: Path, file: FileIO) -> None:
@@ -298,16 +296,6 @@ def _refuse_if_replaced(path: Path, file: FileIO) -> None:
 
 def _is_finite(value: float | None) -> bool:
     return value is not None and math.isfinite(value)
-
-
-def _float(value: Json) -> float | None:
-    if value is not None and not math.isfinite(value):
-        raise ValueError(value)
-    return None if value is None else float(value)
-
-
-def _optional_text(value: Json) -> str | None:
-    return None if value is None else str(value)
 
 
 def _damaged(path: Path, number: int, error: DataError) -> JournalError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 
 from ampere.core import units
+from ampere.core.fields import Fields, shown
 from ampere.core.layers import Layer
 from ampere.core.page import printable
 from ampere.core.types import Json
@@ -16,6 +17,10 @@ from ampere.meters.base import Provenance
 from ampere.records.failure import Failure
 
 STAGES = ("step", "forward", "backward", "update")
+MOST_LAYERS = 10_000
+# Of a step; whoever means less or more has mistaken the unit.
+LEAST_J, MOST_J = 1e-15, 1e15
+LEAST_S, MOST_S = 1e-12, 1e12
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class Measurement:
         """`when` in seconds; NaN if it says nothing that can be read."""
         try:
             return datetime.fromisoformat(self.when.replace("Z", "+00:00")).timestamp()
-        except ValueError:
+        except (ValueError, OverflowError, OSError):  # the last two of years like 1 and 9999
             return math.nan
 
     def __repr__(self) -> str:
@@ -106,47 +111,38 @@ class Measurement:
     def from_json(cls, row: Json) -> Measurement:
         """Check a row, ours or another tool's: layers and `energy_j_per_step` are enough."""
         if not isinstance(row, Mapping):
-            raise DataError(
-                f"a row is an object with layers and energy_j_per_step, not {row!r:.80}"
-            )
-        row = {key: value for key, value in row.items() if value is not None}
-        layers = row.get("layers")
-        if not isinstance(layers, list) or not layers:
-            raise DataError(f"layers must be a list of at least one layer, not {layers!r:.80}")
-        reason = _text(row, "failed")
+            raise DataError(f"a row is an object with layers and energy_j_per_step: {shown(row)}")
+        fields = Fields(row)
+        layers = fields.items("layers", least=1, most=MOST_LAYERS)
+        reason = fields.text("failed", "")
         failed = Failure.from_json(reason, row.get("cause")) if reason else None
-        energy_j = _number(row, "energy_j_per_step", above=0.0)
-        time_s = _number(row, "time_s_per_step", above=0.0)
+        # What a meter read, not what a tool wrote: such rows are left out, not the whole file.
+        energy_j = fields.number(
+            "energy_j_per_step", None, above=LEAST_J, most=MOST_J, beyond=FaultyReading
+        )
+        time_s = fields.number(
+            "time_s_per_step", None, above=LEAST_S, most=MOST_S, beyond=FaultyReading
+        )
         if failed is not None and not (energy_j is time_s is None):
             raise DataError(
                 f"a row that failed ({failed}) has no energy and no time: leave them out"
             )
         if failed is None and energy_j is None:
             raise DataError("energy_j_per_step is missing: give it, or the reason as `failed`")
-        repeats = row.get("repeats", 1)
-        if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-            raise DataError(f"repeats must be a whole number of at least 1, not {repeats!r}")
-        stage = _text(row, "stage") or "step"
-        if stage not in STAGES:
-            raise DataError(f"stage {stage!r} is unknown: use one of {', '.join(STAGES)}")
-        bursts = row.get("bursts", {})
-        if not isinstance(bursts, Mapping):
-            raise DataError(f"bursts must be an object of lists, not {bursts!r:.80}")
-        _check_bursts(bursts)
         return cls(
-            layers=tuple(_layer(layer) for layer in layers),
+            layers=tuple(Layer.from_json(layer, where=place) for place, layer in layers),
             energy_j_per_step=energy_j,
             time_s_per_step=time_s,
-            idle_j_per_step=_number(row, "idle_j_per_step"),
-            spread=_number(row, "spread") or 0.0,
-            repeats=repeats,
-            device=_text(row, "device"),
-            provenance=read_provenance(row.get("provenance", Provenance.EXTERNAL)),
-            when=_text(row, "when"),
-            stage=stage,
+            idle_j_per_step=fields.number("idle_j_per_step", None, least=0.0, most=MOST_J),
+            spread=fields.number("spread", 0.0, least=0.0, most=1e6),
+            repeats=fields.whole("repeats", 1, least=1, most=10**9),
+            device=fields.text("device", ""),
+            provenance=read_provenance(row.get("provenance") or Provenance.EXTERNAL),
+            when=fields.text("when", ""),
+            stage=fields.choice("stage", STAGES, "step"),
             failed=failed,
-            cost_s=_number(row, "cost_s") or 0.0,
-            bursts=dict(bursts),
+            cost_s=fields.number("cost_s", 0.0, least=0.0, most=MOST_S),
+            bursts=_bursts(fields.inner("bursts", {})),
         )
 
 
@@ -156,7 +152,7 @@ def read_provenance(value: Json) -> Provenance:
         return Provenance(value)
     except ValueError:
         names = ", ".join(provenance.value for provenance in Provenance)
-        raise DataError(f"provenance {value!r:.80} is unknown: use one of {names}") from None
+        raise DataError(f"provenance {shown(value)} is unknown: use one of {names}") from None
 
 
 def utc_now() -> str:
@@ -168,54 +164,16 @@ def _sizes(layer: Layer) -> str:
     return ", ".join(f"{name}={width}" for name, width in layer.widths.items())
 
 
-def _layer(row: Json) -> Layer:
-    try:
-        layer = Layer.from_json(row)
-    except OverflowError:  # 1e999 is valid JSON, and infinite
-        raise DataError(f"not a layer (a size is infinite): {row!r:.120}") from None
-    for name, value in layer.features.to_json().items():
-        if not (math.isfinite(value) and value >= 0.0):
-            raise DataError(f"layer {layer.name}: {name} must be finite and 0 or more, not {value}")
-    return layer
-
-
-def _check_bursts(bursts: Mapping[str, Json]) -> None:
-    """What ampere reads of raw data must be readable; other tools may add what they like."""
-    for name in ("steps", "faults"):
-        if name in bursts:
-            _number(bursts, name)
-    for name in ("at", "energy_j", "time_s", "drift", "energy_drift", "outlier"):
-        values = bursts.get(name, [])
-        if not isinstance(values, list) or not all(
-            value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
-            for value in values
-        ):
-            raise DataError(f"bursts: {name} must be a list of numbers, not {values!r:.80}")
-
-
-def _number(row: Mapping[str, Json], name: str, above: float | None = None) -> float | None:
-    value = row.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise DataError(f"{name} must be a number, not {value!r:.80}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if not math.isfinite(number) or number < 0.0 or (above is not None and number <= above):
-        if above is None:
-            raise DataError(f"{name} must be finite and 0 or more, not {number}")
-        # What a meter read, not what a tool wrote.
-        raise FaultyReading(f"{name} must be finite and above {above:g}, not {number}")
-    return number
-
-
-def _text(row: Mapping[str, Json], name: str) -> str:
-    value = row.get(name, "")
-    if not isinstance(value, str):
-        raise DataError(f"{name} must be a text, not {value!r:.80}")
-    return value
+def _bursts(fields: Fields) -> dict[str, Json]:
+    """Raw data: what ampere reads of them must be readable; other tools may add what they like."""
+    fields.whole("steps", 1, least=1, most=10**12)
+    fields.whole("faults", 0, most=10**9)
+    for name in ("at", "energy_j", "time_s"):
+        fields.numbers(name)
+    for name in ("drift", "energy_drift"):
+        fields.numbers(name, above=0.0)
+    fields.numbers("outlier", least=0.0)
+    return {name: fields.plain(name) for name in fields.names(most=100) if name in fields}
 
 
 def _without_nan(value: Json) -> Json:

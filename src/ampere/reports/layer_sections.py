@@ -35,7 +35,8 @@ def portion_parts(profile: Profile, division: Division) -> Iterator[Part]:
         f"One training step of {division.model}, layer by layer, {source}. Whiskers are 90 %"
         " intervals."
     )
-    yield from (Text(warning, warning=True) for warning in estimate.warnings)
+    own = [text for text in estimate.warnings if text not in profile.warnings]  # those stand above
+    yield from (Text(warning, warning=True) for warning in own)
     divided = any(portion.stages for portion in division.portions)
     if divided:
         yield Text(

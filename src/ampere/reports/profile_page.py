@@ -106,7 +106,7 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
         ("begun", moment(header.created)),
         ("rows", ", ".join(units.plural(count, sort) for count, sort in counts if count)),
         ("took", _price(profile)),
-        ("made for", header.model or units.UNKNOWN),
+        ("made for", str(header.model or units.UNKNOWN)),
         ("training", f"batches of {training.batch_size}, {training.optimizer}"),
         ("method", profile.method),
         ("repeats", f"agree to {units.percent(typical_error(usable(profile.measurements)))}"),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
 from typing import Tuple  # for Python 3.8, on old devices
 
-from ampere.errors import ModelError
+from ampere.errors import DataError, ModelError
+
+_SIZE = re.compile(
+    r"(?:(?P<times>[1-9]\d{0,8})\*)?(?P<width>[^*/]{1,200})(?:/(?P<over>[1-9]\d{0,8}))?", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -38,9 +43,10 @@ class Size:
     @classmethod
     def parse(cls, text: str) -> Size:
         """Read back what `str` wrote: `in`, `25*in`, `out/4`, `3*out/4`."""
-        times, _, rest = text.rpartition("*")
-        width, _, over = rest.partition("/")
-        return cls(width, int(times or 1), int(over or 1))
+        match = _SIZE.fullmatch(text)
+        if match is None:
+            raise DataError(f"{text[:80]!r} is no size: write it as 3*out/4")
+        return cls(match["width"], int(match["times"] or 1), int(match["over"] or 1))
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,7 @@ class SizePower:
         return float(float(self.size.at(widths)) ** self.exponent)
 
 
+MOST_SIZE = 10**9  # of a dimension
 Shape = Tuple["int | Size", ...]
 
 
@@ -70,7 +77,13 @@ def shape_to_json(shape: Shape) -> list[int | str]:
 
 def shape_from_json(sizes: list[int | str]) -> Shape:
     """Read back what `shape_to_json` wrote."""
-    return tuple(Size.parse(size) if isinstance(size, str) else size for size in sizes)
+    return tuple(Size.parse(size) if isinstance(size, str) else _fixed(size) for size in sizes)
+
+
+def _fixed(size: int) -> int:
+    if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= MOST_SIZE:
+        raise DataError(f"a size is a whole number from 0 to {MOST_SIZE}, not {size!r:.80}")
+    return size
 
 
 def steps_to_meet(

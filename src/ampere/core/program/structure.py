@@ -11,9 +11,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ampere.core.fields import Fields
 from ampere.core.program.sizes import Shape, shape_from_json, shape_to_json
 from ampere.core.program.terms import INPUT, Term, term_from_json, term_to_json
 from ampere.core.types import Json
+
+DEEP = 30  # terms inside each other
 
 
 @dataclass(frozen=True)
@@ -52,18 +55,19 @@ class Call:
         return {**row, **{key: value for key, value in rest.items() if value}}
 
     @classmethod
-    def from_json(cls, row: Json) -> Call:
+    def from_json(cls, row: Json, where: str = "") -> Call:
         """Read back what `to_json` wrote."""
+        fields = Fields(row, where)
         return cls(
-            op=row["op"],
-            arguments=_named_from_json(row.get("arguments", {})),
-            inputs=tuple(map(term_from_json, row["inputs"])),
-            options=_named_from_json(row.get("options", {})),
-            frozen=row.get("frozen", False),
-            frozen_parts=tuple(row.get("frozen_parts", ())),
-            shared_parts=tuple(row.get("shared_parts", ())),
-            again=row.get("again"),
-            detached=row.get("detached", False),
+            op=fields.text("op"),
+            arguments=_named_from_json(fields, "arguments"),
+            inputs=tuple(term_from_json(part) for _, part in fields.items("inputs")),
+            options=_named_from_json(fields, "options"),
+            frozen=fields.flag("frozen"),
+            frozen_parts=tuple(str(part) for _, part in fields.items("frozen_parts")),
+            shared_parts=tuple(str(part) for _, part in fields.items("shared_parts")),
+            again=fields.whole("again", None, least=1),
+            detached=fields.flag("detached"),
         )
 
 
@@ -72,8 +76,9 @@ def _named_to_json(terms: Mapping[str, Term]) -> dict[str, Json]:
     return {name: term_to_json(term) for name, term in terms.items()}
 
 
-def _named_from_json(row: Mapping[str, Json]) -> dict[str, Term]:
-    return {name: term_from_json(part) for name, part in row.items()}
+def _named_from_json(fields: Fields, name: str) -> dict[str, Term]:
+    inner = fields.inner(name, {})
+    return {each: term_from_json(inner.plain(each, depth=DEEP)) for each in inner.names()}
 
 
 @dataclass(frozen=True)
@@ -101,15 +106,20 @@ class Port:
         return row
 
     @classmethod
-    def from_json(cls, row: Json) -> Port:
+    def from_json(cls, row: Json, where: str = "") -> Port:
         """Read back what `to_json` wrote."""
+        fields = Fields(row, where)
         return cls(
-            shape=shape_from_json(row["shape"]),
-            dtype=row["dtype"],
-            below=row.get("below"),
-            grad=row["grad"],
-            whole=row.get("whole", False),
+            shape=_shape(fields, "shape"),
+            dtype=fields.text("dtype"),
+            below=fields.whole("below", None, least=1),
+            grad=fields.flag("grad"),
+            whole=fields.flag("whole"),
         )
+
+
+def _shape(fields: Fields, name: str) -> Shape:
+    return shape_from_json([size for _, size in fields.items(name)])
 
 
 @dataclass(frozen=True)
@@ -174,25 +184,26 @@ class Structure:
         return row
 
     @classmethod
-    def from_json(cls, row: Json) -> Structure:
-        """Read back what `to_json` wrote."""
-        if "inputs" in row:
-            inputs = tuple(map(Port.from_json, row["inputs"]))
-            outputs = tuple(map(Port.from_json, row["outputs"]))
+    def from_json(cls, row: Json, where: str = "structure") -> Structure:
+        """Read back what `to_json` wrote; whether it can be built is another question."""
+        fields = Fields(row, where)
+        if "inputs" in fields:
+            inputs = tuple(Port.from_json(port, at) for at, port in fields.items("inputs"))
+            outputs = tuple(Port.from_json(port, at) for at, port in fields.items("outputs"))
         else:
             port = Port(
-                shape=shape_from_json(row["input"]),
-                dtype=row["input_dtype"],
-                below=row.get("input_below"),
-                grad=row["input_grad"],
+                shape=_shape(fields, "input"),
+                dtype=fields.text("input_dtype"),
+                below=fields.whole("input_below", None, least=1),
+                grad=fields.flag("input_grad"),
             )
-            inputs, outputs = (port,), (Port(shape_from_json(row["output"])),)
+            inputs, outputs = (port,), (Port(_shape(fields, "output")),)
         return cls(
             inputs=inputs,
             outputs=outputs,
-            calls=tuple(map(Call.from_json, row["calls"])),
-            result=term_from_json(row["result"]),
-            multiples=row["multiples"],
+            calls=tuple(Call.from_json(call, at) for at, call in fields.items("calls")),
+            result=term_from_json(fields.plain("result", depth=DEEP)),
+            multiples=fields.wholes("multiples"),
         )
 
     @property

@@ -117,14 +117,24 @@ def term_from_json(row: Json) -> Term:
     (tag, *others) = row or [""]
     if others or tag not in _READ:
         raise DataError(f"not a term of a call: {str(row)[:80]}")
-    term: Term = _READ[tag](row[tag])
+    try:
+        term: Term = _READ[tag](row[tag])
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
+        raise DataError(f"not a term of a call ({error!s:.80}): {str(row)[:80]}") from None
     return term
 
 
 def _value_from_json(place: Json) -> ValueRef:
-    if isinstance(place, int):
-        return ValueRef(place)
-    return ValueRef(place[0], tuple(place[1:]))
+    number, *path = place if isinstance(place, list) else [place]
+    if type(number) is not int or not all(type(step) in (int, str) for step in path):
+        raise TypeError("a value is the number of a call, and what leads into its result")
+    return ValueRef(number, tuple(path))
+
+
+def _text(name: Json) -> str:
+    if not isinstance(name, str):
+        raise TypeError("it takes a text")
+    return name
 
 
 _READ: Mapping[str, Callable[[Json], Any]] = {
@@ -132,11 +142,11 @@ _READ: Mapping[str, Callable[[Json], Any]] = {
     "dict": lambda parts: {name: term_from_json(part) for name, part in parts.items()},
     "slice": lambda parts: slice(*map(term_from_json, parts)),
     "ellipsis": lambda _: Ellipsis,
-    "float": float,
-    "size": Size.parse,
-    "power": lambda power: SizePower(Size.parse(power[0]), power[1]),
+    "float": lambda text: {"inf": math.inf, "-inf": -math.inf}[text],
+    "size": lambda text: Size.parse(_text(text)),
+    "power": lambda power: SizePower(Size.parse(_text(power[0])), float(power[1])),
     "value": _value_from_json,
-    "dtype": DType,
-    "memory_format": MemoryFormat,
+    "dtype": lambda name: DType(_text(name)),
+    "memory_format": lambda name: MemoryFormat(_text(name)),
     "device": lambda _: InputDevice(),
 }

@@ -21,6 +21,7 @@ from typing import Any
 from torch import nn
 
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
+from ampere.core.trust import refuse_code
 from ampere.errors import AmpereError, ModelError
 from ampere.zoo.families import find_family
 
@@ -44,6 +45,7 @@ class ModelName:
 
 def parse_spec(spec: str) -> ModelName:
     """Read a text such as `path/file.py:factory(width=32)`; nothing is imported."""
+    refuse_code(spec, "model", "its name")
     match = _PATTERN.fullmatch(spec.strip())
     if match is None:
         raise ModelError(f"{spec!r} names no model: {_FORMS}")
@@ -149,6 +151,7 @@ def load_function(spec: str, makes: str) -> Iterator[tuple[Callable[..., Any], t
     Raises:
         ModelError: The text is malformed, or what it names cannot be found.
     """
+    refuse_code(spec, makes, "its name")
     if not names_loss(spec):
         forms = f"path/file.py:{makes} or package.module:{makes}"
         raise ModelError(f"{spec!r} names no {makes}: write {forms}")

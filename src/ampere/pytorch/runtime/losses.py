@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ampere.core.program.trees import leaves
-from ampere.core.trust import FileText
+from ampere.core.trust import ForeignText
 from ampere.errors import AmpereError, ModelError
 from ampere.pytorch.runtime.loader import homes_of, in_words, load_loss, names_loss, raised
 
@@ -113,13 +113,13 @@ LOSSES: Mapping[str, Callable[[Any], Loss]] = {
 }
 
 
-def loss_name(loss: str | Callable[[Any], Any] | FileText) -> str:
+def loss_name(loss: str | Callable[[Any], Any] | ForeignText) -> str:
     """A loss as a text: one of `LOSSES`, or where the user's function is found.
 
     A function must be importable, because the process that runs the steps is another one. What a
     file says is a name, too; only `find_loss` loads, and is never given it.
     """
-    if isinstance(loss, FileText):
+    if isinstance(loss, ForeignText):
         return loss.text
     if isinstance(loss, str):
         name = loss.strip()
