@@ -32,10 +32,11 @@ def sections(page: Path) -> Iterator[tuple[str, str]]:
 def results() -> Iterator[tuple[str, str, str]]:
     """Name of page and section, its text, and what stands above all sections of the page."""
     for page in (*WHOLE, *SECTIONS):
-        (_, head), *others = sections(page)
-        for heading, text in others:
+        every = list(sections(page))
+        head = every[0][1] if page in WHOLE else ""
+        for heading, text in every:
             if page in WHOLE or heading in SECTIONS[page]:
-                yield f"{page.relative_to(ROOT)}: {heading}", text, head if page in WHOLE else ""
+                yield f"{page.relative_to(ROOT)}: {heading}", text, head
 
 
 RESULTS = {name: (text, head) for name, text, head in results() if FIGURE.search(text)}
@@ -43,10 +44,8 @@ RESULTS = {name: (text, head) for name, text, head in results() if FIGURE.search
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_numbers_stand_under_a_command_and_a_date(name: str) -> None:
-    text, head = RESULTS[name]
-    assert any(COMMAND.search(each) and DATE.search(text) for each in (text, head)) or (
-        COMMAND.search(head) and DATE.search(head)
-    ), f"{name}: say which command made its numbers, and when"
+    named = any(COMMAND.search(each) and DATE.search(each) for each in RESULTS[name])
+    assert named, f"{name}: say which command made its numbers, and when"
 
 
 def test_all_sections_that_tell_results_are_looked_at() -> None:
