@@ -299,6 +299,18 @@ def test_the_means_that_the_demo_printed_are_those_of_its_models() -> None:
         assert float(bias) == pytest.approx(fmean(map(float, own)), abs=0.1)
 
 
+def test_a_hundred_random_cnns_are_told_as_they_were_measured() -> None:
+    its = trial("threads1", "cnn5")
+    assert len(its.additive.errors) == 100
+    told = [
+        f"{each:.1f}" for each in (its.additive.mape, its.paper.mape, its.flops.mape, its.floor)
+    ]
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    (row,) = re.findall(r"^\| 100 random 5-layer CNNs of these \| (.*) \|$", page, re.MULTILINE)
+    cells = row.split(" | ")
+    assert [cells[0], cells[1], cells[4], cells[5]] == told
+
+
 def test_forty_networks_take_about_a_minute() -> None:
     assert "40 networks measured in a minute" in README
     names = [JOURNALS / f"threads1-{family}-additive.ampere.gz" for family in SIX]
