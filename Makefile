@@ -45,6 +45,7 @@ benchmarks: setup  ## the tables in docs/paper, with RECORDED=DIR; takes six hou
 	@test -d "$(RECORDED)" || (echo "say where published energies are: make benchmarks RECORDED=DIR"; exit 1)
 	$(BIN)/ampere reproduce -o build/paper --recorded $(RECORDED)
 	$(BIN)/python benchmarks/paper.py build/paper
+	$(BIN)/python benchmarks/published.py
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/fidelity.py
 	$(BIN)/python benchmarks/own_models.py --again --method paper

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import torch
 import torch_pruning
-from machine import RESULTS, write_section
+from machine import RESULTS, machine_line, write_section
 from torch import nn
 
 from ampere.core.choices import choices, resize
@@ -128,7 +128,8 @@ def main() -> None:
         rows.append((name, own, theirs))
         print(name, own, theirs, sep="\t")
     version = torch_pruning.__version__
-    text = [f"| outcome | ampere | Torch-Pruning {version} |", "|---|---|---|"]
+    text = [f"Machine: {machine_line({'torch': torch.__version__})}", ""]
+    text += [f"| outcome | ampere | Torch-Pruning {version} |", "|---|---|---|"]
     outcomes = sorted({outcome for row in rows for outcome in row[1:]})
     for outcome in outcomes:
         names = [", ".join(row[0] for row in rows if row[k] == outcome) for k in (1, 2)]

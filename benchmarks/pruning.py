@@ -247,7 +247,8 @@ def main() -> None:
                 whole = {"machine": machine, "seeds": list(map(asdict, seeds)),
                          "rows": list(map(asdict, rows))}  # fmt: skip
                 path.write_text(json.dumps(whole, indent=1) + "\n")
-    text = "\n".join([f"Machine: {machine} Joules are modelled from CPU time.", "",
+    measured_on = json.loads(path.read_text())["machine"]  # where and when, not who looks at it
+    text = "\n".join([f"Machine: {measured_on} Joules are modelled from CPU time.", "",
                       *lines(rows, seeds)])  # fmt: skip
     print(text)
     write_section("pruning.md", "pruning", text)

@@ -14,7 +14,7 @@ after an interruption; use it with the same code only.
 timm needs torchvision, whose operators do not load into every build of torch; neither is needed
 for ampere itself, so they belong in an environment of their own:
 
-    pip install 'torch>=2.6,<2.14' numpy scipy typer rich
+    pip install 'torch>=2.8,<2.14' numpy scipy typer rich
     pip install --no-deps timm==1.0.30 torchvision==0.28.0
     pip install huggingface_hub safetensors pyyaml pillow
 """

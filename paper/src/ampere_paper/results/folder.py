@@ -141,7 +141,7 @@ class Results:
         every, facts = self._with_earlier(outcomes), self._facts()
         recorded = every.pop(RECORDED, None)
         if recorded is not None and recorded.data is not None:
-            self._write(RECORDED, recorded_page(recorded, self._figures))
+            self._write(RECORDED, recorded_page(recorded, facts[:2], self._figures))
             facts.append(("recorded", "energies by others' meters: recorded.md, recorded.html"))
         self._write("index", index_page(every, facts, self._figures))
 
@@ -185,8 +185,10 @@ class Results:
         benches = ", ".join(bench.title for bench in BENCHES.values() if bench.name in used)
         what = "each table and figure says whether they are measured, modelled or simulated"
         raw = "journals/, one file for each purpose; data/ has what came of them"
+        recorded = any(row["plan"]["recorded"] for row in kept)
         return [
             ("machine", f"{self._begun()['machine']}; {dates}"),
+            ("made by", _command(self._begun()["plan"], recorded)),
             ("plan", f"{self._begun()['plan']}, on {benches or 'no device yet'}"),
             ("joules", what),
             ("raw data", raw),
@@ -196,6 +198,12 @@ class Results:
         texts = {"md": document.markdown(self.folder), "html": document.report().html()}
         for suffix, text in texts.items():
             (self.folder / f"{name}.{suffix}").write_text(text, encoding="utf-8")
+
+
+def _command(plan: str, recorded: bool) -> str:
+    """What makes such a folder, and what makes it anew without measuring."""
+    options = ["--quick"] * (plan == "quick") + ["--recorded DIR"] * recorded
+    return f"`{' '.join(['ampere reproduce -o FOLDER', *options])}`; with `--refit` from journals/"
 
 
 def _plan_row(experiment: Experiment, plan: Plan) -> Json:

@@ -1,0 +1,343 @@
+"""Every headline number of README.md, computed anew from the measurements that are kept.
+
+Nothing is compared with another page. Fits are made by the present code from the raw journals in
+docs/paper/journals and benchmarks/results; where that would take long, figures are made of what is
+kept of each model. A percentage in README that no claim here knows of is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+import ampere
+from ampere.core.layers import Layer, network_identity
+from ampere.estimators.additive import fit_additive
+from ampere.estimators.base import Fit
+from ampere.estimators.flops import fit_flops
+from ampere.estimators.paper import fit_paper
+from ampere.evaluation.metering import rows_by_network
+from ampere.profiles.estimate import estimate
+from ampere.records.journal import read_journal
+from ampere.records.measurement import Measurement
+
+ROOT = Path(__file__).parents[2]
+JOURNALS = ROOT / "docs" / "paper" / "journals"
+RESULTS = ROOT / "benchmarks" / "results"
+README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+SIX = ("lenet5", "cnn5", "har", "lstm", "transformer", "resnet")
+
+WORDS = {"none": 0, "nine": 9, "ten": 10, "five": 5, "six": 6}
+NUMBER = rf"(\d[\d,]*(?:\.\d+)?|{'|'.join(WORDS)})"
+PERCENTAGE = re.compile(r"\d[\d.,]* ?%")
+# Percentages that are no results: the level of an interval, and budgets as a user writes them.
+NO_RESULTS = ("90 % interval", "`50%`", "--budget 50%", "Cut to 50 %")
+# What `make demo` printed: it names its command, and nothing else is kept of these runs.
+DEMO = re.compile(r"What `make demo` printed.*?(?=## In Python)")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Kept data, and what README says by it: `#` stands for a number, in the order of numbers."""
+
+    read: Callable[[], Any]
+    says: Mapping[str, Callable[[Any], Sequence[float]]]
+
+
+def pattern(words: str) -> re.Pattern[str]:
+    return re.compile(NUMBER.join(map(re.escape, words.split("#"))))
+
+
+def value_and_tolerance(printed: str) -> tuple[float, float]:
+    """What a number says, and how far the truth may be from it: half of its last digit, and a bit
+    for linear algebra that rounds differently elsewhere."""
+    if printed in WORDS:
+        return WORDS[printed], 0.0
+    decimals = len(printed.partition(".")[2])
+    return float(printed.replace(",", "")), 0.51 * 10**-decimals
+
+
+# --- What is kept, and how it is scored -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Score:
+    """Relative errors over some networks, and whether each was inside its interval."""
+
+    errors: Sequence[float]
+    inside: Sequence[bool]
+
+    @property
+    def mape(self) -> float:
+        return percent(map(abs, self.errors))
+
+
+def percent(shares: Iterable[float]) -> float:
+    return 100 * fmean(shares)
+
+
+def span(values: Iterable[float]) -> list[float]:
+    every = list(values)
+    return [min(every), max(every)]
+
+
+def score(fit: Fit, metered: Iterable[tuple[Sequence[Layer], float]]) -> Score:
+    answers = [(estimate(layers, fit), energy_j) for layers, energy_j in metered]
+    return Score(
+        [answer.energy_j / energy_j - 1 for answer, energy_j in answers],
+        [answer.energy_j_interval[0] <= energy_j <= answer.energy_j_interval[1]
+         for answer, energy_j in answers],
+    )  # fmt: skip
+
+
+def unseen(
+    pairs: Iterable[Sequence[Measurement]], known: Iterable[Measurement]
+) -> list[tuple[Measurement, Measurement]]:
+    """Networks that were metered twice, and that no known row is of."""
+    seen = {network_identity(row.layers) for row in known}
+    return [(a, b) for a, b in pairs if network_identity(a.layers) not in seen]
+
+
+def means(pairs: Iterable[tuple[Measurement, Measurement]]) -> list[tuple[Sequence[Layer], float]]:
+    """Each network with the mean of both meterings: what counts as the truth."""
+    return [(a.layers, (a.energy_j + b.energy_j) / 2) for a, b in pairs]
+
+
+def rows_of(path: Path) -> list[Measurement]:
+    return read_journal(path)[1]
+
+
+def json_of(name: str) -> Any:
+    return json.loads((RESULTS / name).read_text(encoding="utf-8"))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A family on a device of `ampere reproduce`."""
+
+    networks: int
+    variants: int
+    seconds: float
+    additive: Score
+    paper: Score
+    flops: Score
+    floor: float
+
+
+def trial(bench: str, family: str) -> Trial:
+    members, variants, networks = (
+        rows_of(JOURNALS / f"{bench}-{family}-{purpose}.ampere.gz")
+        for purpose in ("members", "paper", "additive")
+    )
+    pairs = unseen(rows_by_network(members).values(), networks)
+    truth = means(pairs)
+    return Trial(
+        networks=len(networks),
+        variants=len(variants),
+        seconds=sum(row.cost_s for row in networks),
+        additive=score(fit_additive(networks), truth),
+        paper=score(fit_paper(variants), truth),
+        flops=score(fit_flops(networks), truth),
+        floor=percent(abs(a.energy_j / b.energy_j - 1) for a, b in pairs),
+    )
+
+
+def one_thread() -> list[Trial]:
+    return [trial("threads1", family) for family in SIX]
+
+
+def three_seeds() -> list[list[Score]]:
+    """For each family the scores of the first 24 networks that each seed asked for."""
+    families = []
+    for family in SIX:
+        first, second = (
+            rows_of(RESULTS / f"additive_{family}_{n}.ampere.gz") for n in ("first", "second")
+        )
+        pairs = list(zip(first, second, strict=True))
+        asked = [rows_of(RESULTS / f"additive_{family}_seed{n}.ampere.gz")[:24] for n in range(3)]
+        families.append([score(fit_additive(own), means(unseen(pairs, own))) for own in asked])
+    return families
+
+
+def own_models() -> list[float]:
+    """The additive method's mean error for each model, by what is kept of each member."""
+    return [
+        percent(
+            abs(member["estimates_j"]["additive"] / fmean(member["metered_j"]) - 1)
+            for member in row["models"]
+        )
+        for row in json_of("own_additive.json")["models"].values()
+    ]
+
+
+def recorded(case: str) -> tuple[Any, int]:
+    """What is kept of all splits of a case, and the networks of its data set."""
+    kept = json_of("recorded.json")
+    (row,) = (r for r in kept["rows"] if r["case"].startswith(case) and r["method"] == "additive")
+    (data,) = (each for each in kept["sets"] if row["case"].startswith(each["set"]))
+    return row, data["networks"]
+
+
+def recorded_numbers(kept: tuple[Any, int]) -> list[float]:
+    row, networks = kept
+    assert len(set(row["known"])) == 1
+    return [row["known"][0], networks, percent(row["mape_by_split"])]
+
+
+def cut_in_half() -> dict[str, list[Any]]:
+    """5-layer CNNs by what guided the cut to 50 %; those that were not cut are by "none"."""
+    rows = [row for row in json_of("pruning.json")["rows"] if row["subject"] == "5-layer CNN"]
+    return {
+        guide: [row for row in rows if (row["guide"], row["budget"]) == (guide, budget)]
+        for guide, budget in (("energy", 50), ("flops", 50), ("none", 100))
+    }
+
+
+def within_half(rows: Sequence[Any]) -> int:
+    return sum(row["metered"] <= 0.5 for row in rows)
+
+
+SOURCES = {
+    "one thread": Source(
+        one_thread,
+        {
+            "# families of the zoo, from # networks measured in a minute | # to # %": lambda each: [
+                len(each), each[0].networks, *span(trial.additive.mape for trial in each)
+            ],
+            "by the paper's method, from # to # variants | # to # %": lambda each: [
+                *span(trial.variants for trial in each), *span(trial.paper.mape for trial in each)
+            ],
+            "the same by FLOPs | # to # %": lambda each: span(trial.flops.mape for trial in each),
+            "metered again: the floor | # to # %": lambda each: span(t.floor for t in each),
+        },
+    ),
+    "two threads": Source(
+        lambda: trial("threads2", "lstm"),
+        {
+            "LSTMs with two threads on these shared cores | # %; # of # lie inside": lambda its: [
+                its.additive.mape, sum(its.additive.inside), len(its.additive.inside)
+            ],
+        },
+    ),
+    "three seeds": Source(
+        three_seeds,
+        {
+            "six families from 24 networks, another run, three seeds | # to # %; # % lie inside"
+            " their 90 % interval": lambda families: [
+                *span(fmean(seed.mape for seed in seeds) for seeds in families),
+                percent(each for seeds in families for seed in seeds for each in seed.inside),
+            ],
+        },
+    ),
+    "own models": Source(
+        own_models,
+        {
+            "# models that are not in the zoo (ViT, MobileNet, GPT, U-Net, image and question)"
+            " | # to # %": lambda errors: [len(errors), *span(errors)],
+        },
+    ),
+    "a GPU": Source(
+        lambda: recorded("EC-NAS, any 20"),
+        {"CNNs on a GPU, from # of # | # %": recorded_numbers},
+    ),
+    "an Intel CPU": Source(
+        lambda: recorded("Raptorlake conv"),
+        {"single convolutions on an Intel CPU, from # of # | # %": recorded_numbers},
+    ),
+    "pruning": Source(
+        cut_in_half,
+        {
+            "# of # 5-layer CNNs were inside the budget by the (modelled) meter, at # % on average"
+            " and with # % accuracy instead of # %; cut to half their FLOPs #, at # %": lambda by: [
+                within_half(by["energy"]), len(by["energy"]),
+                percent(row["metered"] for row in by["energy"]),
+                *(percent(row["accuracy"] for row in by[guide]) for guide in ("energy", "none")),
+                within_half(by["flops"]), percent(row["metered"] for row in by["flops"]),
+            ],
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=list(SOURCES))
+def test_a_headline_number_is_what_the_kept_data_say(source: Source) -> None:
+    data = source.read()
+    for words, numbers in source.says.items():
+        found = pattern(words).findall(README)
+        assert len(found) == 1, f"README does not say, once: {words}"
+        printed = found[0] if isinstance(found[0], tuple) else (found[0],)
+        for text, number in zip(printed, numbers(data), strict=True):
+            value, tolerance = value_and_tolerance(text)
+            assert abs(number - value) <= tolerance, f"{words}: {text} should be {number:.2f}"
+
+
+def test_no_percentage_stands_in_readme_without_its_data() -> None:
+    rest = DEMO.sub("", README)
+    for source in SOURCES.values():
+        for words in source.says:
+            rest = pattern(words).sub("", rest)
+    for phrase in NO_RESULTS:
+        rest = rest.replace(phrase, "")
+    assert PERCENTAGE.findall(rest) == []
+
+
+def test_the_means_that_the_demo_printed_are_those_of_its_models() -> None:
+    (block,) = DEMO.findall(README)
+    errors = re.findall(r"zoo:lenet5\(.*?([-+][\d.]+) %.*?([-+][\d.]+) %", block)
+    assert len(errors) == 5
+    for method, own in zip(("additive", "flops"), zip(*errors, strict=True), strict=True):
+        mape, bias = re.findall(rf"{method} +([\d.]+) +([-+][\d.]+)", block)[0]
+        assert float(mape) == pytest.approx(fmean(abs(float(each)) for each in own), abs=0.1)
+        assert float(bias) == pytest.approx(fmean(map(float, own)), abs=0.1)
+
+
+def test_a_hundred_random_cnns_are_told_as_they_were_measured() -> None:
+    its = trial("threads1", "cnn5")
+    assert len(its.additive.errors) == 100
+    told = [
+        f"{each:.1f}" for each in (its.additive.mape, its.paper.mape, its.flops.mape, its.floor)
+    ]
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    (row,) = re.findall(r"^\| 100 random 5-layer CNNs of these \| (.*) \|$", page, re.MULTILINE)
+    cells = row.split(" | ")
+    assert [cells[0], cells[1], cells[4], cells[5]] == told
+
+
+def test_forty_networks_take_about_a_minute() -> None:
+    assert "40 networks measured in a minute" in README
+    names = [JOURNALS / f"threads1-{family}-additive.ampere.gz" for family in SIX]
+    seconds = [sum(row.cost_s for row in rows_of(path)) for path in names]
+    assert fmean(seconds) == pytest.approx(60, rel=0.1)
+    assert max(seconds) < 80
+
+
+def test_the_present_code_estimates_what_is_kept_of_a_model_that_is_not_in_the_zoo(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(ROOT)
+    kept = json_of("own_additive.json")["models"]["vit_tiny"]["models"]
+    fit = fit_additive(rows_of(RESULTS / "own_additive_vit_tiny.ampere.gz"))
+    for member in kept[::3]:
+        layers = ampere.read_layers(f"benchmarks/models.py:{member['model']}")
+        own = estimate(layers, fit).energy_j
+        assert own == pytest.approx(member["estimates_j"]["additive"], rel=1e-3)
+
+
+def test_an_estimate_takes_milliseconds_and_a_search_millions_of_candidates_a_second() -> None:
+    assert "in milliseconds (and millions of candidates a second for search)" in README
+    assert json_of("search.json")["candidates_per_s"]["joules"] > 2e6
+    rows = rows_of(JOURNALS / "threads1-cnn5-additive.ampere.gz")
+    fit, seconds = fit_additive(rows), []
+    for _ in range(20):
+        start = time.perf_counter()
+        estimate(rows[0].layers, fit)
+        seconds.append(time.perf_counter() - start)
+    assert min(seconds) < 0.01
