@@ -17,7 +17,7 @@ from ampere.core.program.widths import Widths
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Cost, Layerwise
 from ampere.meters.base import Provenance
-from ampere.profiles.estimate import Estimate, estimate, read_layer_list
+from ampere.profiles.estimate import Estimate, estimate
 from ampere.profiles.profile import fit as fit_profile
 from fakes import (
     FIRST,
@@ -192,15 +192,6 @@ def test_a_profile_estimates_with_its_own_noise_device_and_provenance() -> None:
     assert result.energy_j == pytest.approx(5 * true.energy_j, rel=0.02)
     assert (result.device, result.provenance) == ("the lab's board", Provenance.SIMULATED)
     assert result.method == "additive"
-
-
-def test_layers_as_plain_rows() -> None:
-    rows = [layer.to_json() for layer in MODEL]
-    assert read_layer_list(rows) == read_layer_list([{"layers": rows}]) == MODEL
-    wrong: list[list[Any]] = [[], [{"widths": {}}], ["conv"]]
-    for listed in wrong:
-        with pytest.raises(DataError):
-            read_layer_list(listed)
 
 
 def test_estimating_needs_no_torch() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ampere.core.fields import parse_json
 from ampere.errors import DataError
-from ampere.records.rows import read_rows
+from ampere.records.rows import read_layer_file, read_rows
 
 MINIMAL = {"layers": [{"kind": "conv", "widths": {"in": 3, "out": 8}}], "energy_j_per_step": 0.5}
 
@@ -67,3 +67,34 @@ def test_read_rows_of_what_is_no_text_file(tmp_path):
     for name, said in {"binary": "UTF-8", "absent": "No such file", ".": "directory"}.items():
         with pytest.raises(DataError, match=said):
             read_rows(tmp_path / name)
+
+
+def test_layers_of_one_network_as_a_document_or_a_line_each(tmp_path):
+    path = tmp_path / "layers.json"
+    layers = [{"kind": "conv", "widths": {"in": 3}}, {"kind": "fc"}]
+    read = []
+    for text in (json.dumps(layers), json.dumps({"layers": layers}), lines(*layers)):
+        path.write_text(text)
+        read.append(read_layer_file(path))
+    assert [layer.kind.name for layer in read[0]] == ["conv", "fc"]
+    assert read[0] == read[1] == read[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "has no layer to estimate"),
+        ("", "has no layer to estimate"),
+        ('["conv"]', ": layers[0] must be an object"),
+        ('{"kind": "a"}\n{"kind": 5}', " line 2: kind must be a text"),
+        ('{"kind": "a"}\n{"kind"', " line 2: not JSON"),
+        ('{"layers": 5}', "layers must be a list"),
+        (lines({"layers": []}, {"layers": []}), "several networks"),
+    ],
+)
+def test_what_is_no_network_is_told_with_its_place(tmp_path, text, said):
+    path = tmp_path / "layers.json"
+    path.write_text(text)
+    with pytest.raises(DataError) as caught:
+        read_layer_file(path)
+    assert said in str(caught.value) and str(path) in str(caught.value)

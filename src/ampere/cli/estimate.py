@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +21,7 @@ from ampere.cli.options import (
     above_zero,
 )
 from ampere.cli.shell import json_text, say
-from ampere.core.types import Json
-from ampere.errors import DataError, NotCovered
+from ampere.errors import NotCovered
 
 if TYPE_CHECKING:
     from ampere.core.layers import Layer
@@ -52,7 +49,9 @@ class Subject:
 
     def read(self) -> str | tuple[Layer, ...]:
         """The name of the model, or the layers themselves."""
-        return self.model or _read_layers(self.layers or Path())
+        from ampere.records.rows import read_layer_file
+
+        return self.model or read_layer_file(self.layers or Path())
 
 
 def estimate(
@@ -138,37 +137,6 @@ def _made_for(profile: Profile) -> str:
         f"it was made for {profile.header.model} with batch size {training.batch_size},"
         f" {training.optimizer} and loss {training.loss}"
     )
-
-
-def _read_layers(path: Path) -> tuple[Layer, ...]:
-    """Layers as one JSON document, such as `ampere layers --json` prints, or one object a line."""
-    from ampere.core.fields import parse_json
-    from ampere.profiles.estimate import read_layer_list
-
-    name = "standard input" if str(path) == "-" else str(path)
-    try:
-        text = sys.stdin.read() if str(path) == "-" else Path(name).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(f"{name} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{name} is not UTF-8 text: give layers as JSON") from None
-    try:
-        document = parse_json(text)
-        rows = document if isinstance(document, list) else [document]
-    except DataError:
-        rows = [_parse_line(name, i, line) for i, line in enumerate(text.splitlines(), 1) if line]
-    if not all(isinstance(row, Mapping) for row in rows):
-        raise DataError(f"{name} has something else than layers: give one JSON object a line")
-    return read_layer_list(rows)
-
-
-def _parse_line(name: str, number: int, line: str) -> Json:
-    from ampere.core.fields import parse_json
-
-    try:
-        return parse_json(line)
-    except DataError as error:
-        raise DataError(f"{name} line {number}: {error}") from None
 
 
 ESTIMATE = Command(

@@ -88,7 +88,9 @@ class Fields:
 
     def place(self, name: str) -> str:
         """How a refusal names a field."""
-        return f"{self._where}.{name}" if self._where else name
+        if not self._where:
+            return name
+        return f"{self._where} {name}" if self._where.endswith(":") else f"{self._where}.{name}"
 
     def refuse(self, name: str, wanted: str, raising: type[DataError] = DataError) -> NoReturn:
         """Raise what says that a field is not as wanted."""

@@ -13,6 +13,7 @@ import errno
 import os
 import secrets
 import stat
+import sys
 import zlib
 from collections.abc import Iterator
 from io import FileIO
@@ -36,6 +37,30 @@ def read_whole(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
     if len(data) > most:
         raise DataError(f"it is larger than {most} bytes")
     return unpack(data, most) if data.startswith(PACKED) else data
+
+
+def read_text(path: str | os.PathLike[str], most: int = MOST_BYTES) -> tuple[str, str]:
+    """The name and the text of a file of lines; `-` is standard input.
+
+    Raises:
+        DataError: It cannot be read, is no text, or larger than anybody needs.
+    """
+    name = "standard input" if os.fspath(path) == "-" else os.fspath(path)
+    try:
+        if name == os.fspath(path):
+            return name, read_whole(path, most).decode("utf-8-sig")
+        if sys.stdin is None:
+            raise DataError("it is closed")
+        text = sys.stdin.read(most + 1)
+        if len(text) > most:
+            raise DataError(f"it is larger than {most} characters")
+        return name, text.lstrip("\ufeff")
+    except OSError as error:
+        raise DataError(f"{name} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{name} is not UTF-8 text: write one JSON object a line") from None
+    except DataError as error:
+        raise DataError(f"{name} cannot be read: {error}") from None
 
 
 def unpack(data: bytes, most: int = MOST_BYTES) -> bytes:

@@ -22,6 +22,7 @@ from ampere.records.measurement import Measurement
 
 ENOUGH = 8  # rows, before one of them can be called wrong by a fit of all
 FEW = 3  # rows, before one can be called wrong at all: two that agree, and one that does not
+SLACK = 3.0  # what noise and caches add to what size explains
 AGREE = math.log(5)  # how far rows may be from a mean that is fitted to them
 SUSPECT = 3.0  # standard deviations from what all other rows say: worth a closer look
 CONTRADICTS = 4.5  # standard deviations from what a fit without it says: left out
@@ -66,14 +67,14 @@ def _odd_one_out(rows: Sequence[Measurement], joules: Array) -> dict[int, str]:
 def _is_explained(i: int, sizes: Array, joules: Array) -> bool:
     """Whether a row may cost what it does because it is so much smaller or larger than the others.
 
-    By whatever grows most from another row to this one, its joules may grow, and no more.
+    By whatever grows most from another row to this one, its joules may grow, and hardly more.
     """
     others = np.arange(len(joules)) != i
     with np.errstate(divide="ignore", invalid="ignore"):
         growth = sizes[i] / sizes[others]  # NaN where neither has it
     least = joules[others] * np.minimum(np.nanmin(growth, 1), 1.0)
     most = joules[others] * np.maximum(np.nanmax(growth, 1), 1.0)
-    return bool(least.min() <= joules[i] <= most.max())
+    return bool(least.min() / SLACK <= joules[i] <= SLACK * most.max())
 
 
 def _gross(row: Measurement, off: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
@@ -263,16 +263,3 @@ def interval(mean: float, std: float) -> tuple[float, float]:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def read_layer_list(rows: Sequence[Mapping[str, Json]]) -> tuple[Layer, ...]:
-    """Plain layers, for estimating without a model: each row a layer, or one row with `layers`."""
-    for row in rows:
-        if not isinstance(row, Mapping):
-            raise DataError(f"a layer is an object with a kind and widths, not {row!r:.80}")
-    if len(rows) > 1 and any("layers" in row for row in rows):
-        raise DataError("several networks in one file: estimate them one by one")
-    flat = [layer for row in rows for layer in (row.get("layers") or [row])]
-    if not flat:
-        raise DataError("there is no layer to estimate: give one JSON object a line")
-    return tuple(Layer.from_json(row) for row in flat)

@@ -48,11 +48,9 @@ def pays_off_after(profile: Profile) -> int | None:
 def _row(layers: Sequence[Layer]) -> tuple[str, str, str, str, str]:
     """Layers of one kind."""
     kind = layers[0].kind
-    widths = " ".join(
-        f"{name}={min(layer.widths[name] for layer in layers)}"
-        f"..{max(layer.widths[name] for layer in layers)}"
-        for name in layers[0].widths
-    )
+    names = dict.fromkeys(name for layer in layers for name in layer.widths)
+    sizes = {name: [each.widths[name] for each in layers if name in each.widths] for name in names}
+    widths = " ".join(f"{name}={min(each)}..{max(each)}" for name, each in sizes.items())
     points = units.number(len({layer.widths for layer in layers}))
     return kind.role.value, kind.operation, widths, points, kind.name
 

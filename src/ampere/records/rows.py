@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
 
-from ampere.core.fields import parse_json
+from ampere.core.fields import Fields, parse_json
+from ampere.core.files import read_text
+from ampere.core.layers import Layer
 from ampere.core.types import Json
 from ampere.errors import DataError, FaultyReading
 from ampere.records.measurement import Measurement
@@ -22,14 +22,7 @@ def read_rows(path: str | os.PathLike[str]) -> list[Measurement]:
     A journal is welcome too: its header line is skipped. Rows with numbers that cannot be true are
     left out with a warning; what is no row at all is an error.
     """
-    piped = os.fspath(path) == "-"
-    name = "standard input" if piped else os.fspath(path)
-    try:
-        text = sys.stdin.read() if piped else Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(f"{name} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{name} is not UTF-8 text: write one JSON object a line") from None
+    name, text = read_text(path)
     measurements = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
@@ -45,6 +38,38 @@ def read_rows(path: str | os.PathLike[str]) -> list[Measurement]:
         except DataError as error:
             raise DataError(f"{name} line {number}: {error}") from None
     return measurements
+
+
+def read_layer_file(path: str | os.PathLike[str]) -> tuple[Layer, ...]:
+    """Read the layers of one network, for estimating without a model; `-` is standard input.
+
+    One JSON document, such as `ampere layers --json` prints, or one object a line; each object is a
+    layer, or the only one has `layers`.
+    """
+    name, text = read_text(path)
+    try:
+        document = parse_json(text)
+        rows = document if isinstance(document, list) else [document]
+        places = [f"{name}: layers[{i}]" for i in range(len(rows))]
+    except DataError:
+        lines = [(i, line) for i, line in enumerate(text.split("\n"), 1) if line.strip()]
+        places = [f"{name} line {i}:" for i, _ in lines]
+        rows = [_parse_at(place, line) for place, (_, line) in zip(places, lines, strict=True)]
+    if any(isinstance(row, Mapping) and "layers" in row for row in rows):
+        if len(rows) > 1:
+            raise DataError(f"{name} has several networks: estimate them one by one")
+        listed = Fields(rows[0], f"{name}: it").items("layers", least=1)
+        places, rows = [place for place, _ in listed], [row for _, row in listed]
+    if not rows:
+        raise DataError(f"{name} has no layer to estimate: give one JSON object a line")
+    return tuple(Layer.from_json(row, where=place) for place, row in zip(places, rows, strict=True))
+
+
+def _parse_at(place: str, line: str) -> Json:
+    try:
+        return parse_json(line)
+    except DataError as error:
+        raise DataError(f"{place} {error}") from None
 
 
 def is_header(row: Json) -> bool:
