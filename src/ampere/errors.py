@@ -18,8 +18,15 @@ AmpereError                 anything below; the CLI prints it as one line and ex
 """
 
 
+LONGEST = 1000  # characters of a message; it may quote what a stranger wrote
+
+
 class AmpereError(Exception):
     """Base of every error that ampere raises on purpose; its text is written for the user."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 class ModelError(AmpereError):

@@ -1,0 +1,433 @@
+"""Targets: everything that reads what a file, a device or a user wrote, and what must then hold.
+
+A target takes bytes. It may refuse them with an `AmpereError` of one line; whatever else is raised
+is a bug, and so is an estimate that is not a number above 0 inside its interval.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import queue
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ampere
+from ampere.core.inputs import parse_inputs
+from ampere.core.layers import Layer
+from ampere.core.program.structure import Structure
+from ampere.core.workloads import Workload
+from ampere.devices import worker_device
+from ampere.devices.registry import open_device
+from ampere.devices.worker_device import WorkerDevice
+from ampere.devices.worker_process import WorkerProcess
+from ampere.errors import LONGEST, AmpereError
+from ampere.estimators.base import usable
+from ampere.meters.calibration import stored
+from ampere.meters.drivers.iphone import IphoneMeter
+from ampere.meters.drivers.shelly import ShellyMeter
+from ampere.meters.registry import parse_meter
+from ampere.meters.trace_files import read_trace
+from ampere.profiles.estimate import Estimate
+from ampere.profiles.profile import Profile
+from ampere.pruning.budget import parse_budget
+from ampere.records.alignment import align
+from ampere.records.journal import read_journal
+from ampere.records.measurement import Measurement
+from ampere.records.rows import read_layer_file, read_rows
+from fakes import VARIANT, exact, plain_model
+
+SLOW = 25  # every how many inputs what takes long is done, too
+HERE = Path("input")  # in a folder of the fuzzer's own
+
+
+@dataclass(frozen=True)
+class Target:
+    """What reads, and valid inputs to begin with."""
+
+    name: str
+    run: Callable[[bytes, bool], None]
+    seeds: Callable[[], list[bytes]]
+
+
+def require_honest(estimate: Estimate) -> None:
+    """No NaN, no zero, no negative joule in silence; and it can be written down."""
+    low, high = estimate.energy_j_interval
+    assert math.isfinite(high) and 0 <= low <= estimate.energy_j <= high, estimate.to_json()
+    assert estimate.energy_j > 0, "a silent zero"
+    if estimate.time_s is not None:
+        assert 0 < estimate.time_s < math.inf
+    if any(line.cost.energy_j < 0 for line in estimate.lines):
+        assert any("below 0 J" in text for text in estimate.warnings), "negative in silence"
+    json.dumps(estimate.to_json(), allow_nan=False)
+    repr(estimate).encode()
+
+
+def _written(data: bytes, name: Path = HERE) -> str:
+    name.write_bytes(data)
+    return str(name)
+
+
+@cache
+def known() -> Profile:
+    """A profile to ask."""
+    return ampere.fit([exact(plain_model(*widths)) for widths in ((4, 8), (16, 9), (30, 30, 2))])
+
+
+def rows() -> list[Measurement]:
+    """Rows as ampere writes them, with bursts, failures and stages."""
+    bursts = {
+        "steps": 5,
+        "at": [1.7e9, 1.7e9 + 1],
+        "energy_j": [0.1, 0.11],
+        "time_s": [0.02, 0.021],
+        "drift": [1.0, 1.02],
+        "energy_drift": [1.0, 1.01],
+        "outlier": [],
+        "faults": 1,
+    }
+    plain = [exact(plain_model(*widths)) for widths in ((3, 5), (8, 2), (20, 7, 7), (1, 1))]
+    kept = {"device": "a1b2c3d4", "when": "2026-01-31T12:00:00+00:00", "spread": 0.02, "repeats": 2}
+    failed = {"failed": "out of memory", "cause": "memory"}
+    first, *_ = (row.to_json() for row in plain)
+    lost = {key: first[key] for key in ("layers", "provenance")}
+    texts = [{**first, **kept, "bursts": bursts}, {**lost, **failed}, {**first, "stage": "forward"}]
+    return [*plain, *map(Measurement.from_json, texts)]
+
+
+def _journal(data: bytes, slow: bool) -> None:
+    header, read = read_journal(_written(data))
+    profile = Profile(tuple(read), header)
+    json.dumps(header.to_json(), allow_nan=False)
+    for row in read:
+        json.dumps(row.to_json(), allow_nan=False)
+    if slow and usable(read):
+        repr(profile)
+        require_honest(profile.estimate(usable(read)[0].layers))
+        ampere.report(profile).html().encode()
+
+
+def _journal_seeds() -> list[bytes]:
+    path = Path("seed.ampere")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ampere.tell(path, rows(), any_device=True)
+        told = path.read_bytes()
+        path.unlink()
+        ampere.ask(path, 1, "zoo:lenet5")
+    return [told, path.read_bytes(), gzip.compress(told)]
+
+
+def _asks(data: bytes, slow: bool) -> None:
+    ampere.ask(_written(data), 1)
+
+
+def _asks_seeds() -> list[bytes]:
+    return [_journal_seeds()[1]]
+
+
+def _rows(data: bytes, slow: bool) -> None:
+    read = read_rows(_written(data))
+    if slow and usable(read):
+        HERE.unlink()
+        profile = ampere.tell(HERE, read)
+        require_honest(profile.estimate(usable(read)[0].layers))
+        assert len(Profile.load(HERE).measurements) == len(profile.measurements)
+
+
+def _rows_seeds() -> list[bytes]:
+    return [b"\n".join(json.dumps(row.to_json()).encode() for row in rows())]
+
+
+def _layers(data: bytes, slow: bool) -> None:
+    require_honest(known().estimate(read_layer_file(_written(data))))
+
+
+def _layers_seeds() -> list[bytes]:
+    layers = [layer.to_json() for layer in plain_model(5, 6, 7)]
+    lines = "\n".join(map(json.dumps, layers))
+    return [json.dumps(layers).encode(), json.dumps({"layers": layers}).encode(), lines.encode()]
+
+
+def _structure(data: bytes, slow: bool) -> None:
+    """What is sent to workers and stands in `widths.json`: read, written, and built on no device."""
+    layers = _parsed_layers(data)
+    for layer in layers:
+        if layer.kind.structure is not None:
+            again = json.loads(json.dumps(layer.kind.structure.to_json(), allow_nan=False))
+            assert Structure.from_json(again) == layer.kind.structure
+    if slow:
+        import torch
+
+        from ampere.pytorch.pruning.files import rebuild_model
+
+        with torch.device("meta"):
+            rebuild_model(_written(data))
+
+
+def _parsed_layers(data: bytes) -> list[Layer]:
+    from ampere.core.fields import Fields, parse_json
+
+    listed = Fields(parse_json(data)).items("layers")
+    return [Layer.from_json(row, with_structure=True, where=place) for place, row in listed]
+
+
+def _structure_seeds() -> list[bytes]:
+    texts = []
+    for model in ("zoo:lenet5", "zoo:lstm"):
+        layers = [layer.to_json(with_structure=True) for layer in ampere.read_layers(model)]
+        texts.append(json.dumps({"layers": layers}).encode())
+    return texts
+
+
+class _Scripted(WorkerProcess):
+    """A worker that has said all it will ever say."""
+
+    script: Sequence[bytes] = ()
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.ended = False
+        self.answers = queue.Queue()
+        self._requests: Any = queue.Queue()
+        self._asked = 0
+        for line in self.script:
+            self.answers.put(line)
+        self.answers.put(b"")
+
+    def end(self) -> None:
+        self.ended = True
+
+    def _silence(self, exit_code: int | None, patience_s: float) -> Any:
+        self.end()
+        from ampere.devices.worker_process import NoAnswer
+
+        return NoAnswer(1, "it ended", patience_s)
+
+    def _ended_with(self) -> int | None:
+        return 1
+
+
+class _Told(WorkerDevice):
+    """A device whose worker says what an input says."""
+
+    builds_models = True
+
+    def _command(self) -> Sequence[str]:
+        return ["nothing"]
+
+
+def _answers(data: bytes, slow: bool) -> None:
+    lines = [line + b"\n" for line in data.split(b"\n") if line]
+    _Scripted.script = lines
+    real, worker_device.WorkerProcess = worker_device.WorkerProcess, _Scripted  # type: ignore[misc]
+    try:
+        device = _Told(meter="cpu")
+        json.dumps(device.fingerprint.to_json(), allow_nan=False)
+        assert device.meter["name"] == "cpu"
+        loaded = device.load(VARIANT)
+        burst = device.burst(loaded.handle, 3)
+        assert 0 < burst.energy_j < math.inf and 0 < burst.time_s < math.inf
+        json.dumps(dict(device.meter), allow_nan=False)
+    finally:
+        worker_device.WorkerProcess = real  # type: ignore[misc]
+
+
+def _answers_seeds() -> list[bytes]:
+    resolution = {"energy_j": 0.0, "period_s": 0.0}
+    opened = {
+        "framework": "torch 2.13",
+        "threads": 2,
+        "freed_memory": "kept",
+        "provenance": "modelled",
+        "resolution": resolution,
+        "meter": {"name": "cpu", "settings": {"idle_w": 2.0}},
+    }
+    described = {"identity": {"machine": "x86_64"}, "conditions": {"host": "pi"}}
+    burst = {"energy_j": 0.5, "time_s": 0.1, "resolution": resolution}
+    answers: list[Mapping[str, Any]] = [opened, described, described, {"handle": 1}, burst, burst]
+    told = [{"id": i, **answer} for i, answer in enumerate(answers, 1)]
+    failed = [*told[:4], {"id": 5, "error": "OutOfMemory", "message": "out of memory"}]
+    return ["\n".join(map(json.dumps, lines)).encode() for lines in (told, failed)]
+
+
+def _kept_fit(data: bytes, slow: bool) -> None:
+    """A file beside a profile that claims to know its fit."""
+    path = Path("kept.ampere")
+    if not path.exists():
+        known().save(path)
+    _written(data, Path("kept.ampere.fit"))
+    profile = Profile.load(path, keep_fit=True)
+    require_honest(profile.estimate(plain_model(6, 6)))
+
+
+def _kept_fit_seeds() -> list[bytes]:
+    path = Path("kept.ampere")
+    known().save(path)
+    Profile.load(path, keep_fit=True).estimate(plain_model(6, 6))
+    return [Path("kept.ampere.fit").read_bytes()]
+
+
+def _trace(data: bytes, slow: bool) -> None:
+    trace = read_trace(_written(data))
+    for row in align([_timed()], trace):
+        assert row.energy_j_per_step is None or 0 < row.energy_j_per_step < math.inf
+
+
+@cache
+def _timed() -> Measurement:
+    return next(row for row in rows() if row.bursts)
+
+
+def _trace_seeds() -> list[bytes]:
+    times = [1.7e9 - 1 + i / 100 for i in range(400)]
+    generic = "time_s,power_w\n" + "".join(f"{t},{3 + t % 1}\n" for t in times)
+    totals = "timestamp,energy (mWh)\n" + "".join(f"{t},{i / 10}\n" for i, t in enumerate(times))
+    monsoon = "Time (s),Main Avg Power (mW)\n" + "".join(
+        f"{t},{3000 + i}\n" for i, t in enumerate(times)
+    )
+    return [text.encode() for text in (generic, totals, monsoon)]
+
+
+def _calibration(data: bytes, slow: bool) -> None:
+    path = Path(os.environ["XDG_CONFIG_HOME"]) / "ampere" / "calibration.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    try:
+        calibration = stored()
+    finally:
+        path.unlink()
+    if calibration is not None:
+        assert all(0 <= watts < math.inf for watts in calibration.settings.values())
+
+
+def _calibration_seeds() -> list[bytes]:
+    ampere.calibrate(watts={0: 2.5, 4: 9.0})
+    folder = Path(os.environ["XDG_CONFIG_HOME"]) / "ampere"
+    (file,) = folder.glob("*.json")
+    return [file.read_bytes()]
+
+
+def _shelly(data: bytes, slow: bool) -> None:
+    """What a plug answers, past the network."""
+    meter = ShellyMeter.__new__(ShellyMeter)
+    meter._url, meter._path, meter._field = "http://127.0.0.1", "/meter/0", "power"
+    power_w = meter.watts(meter.parse(data))
+    assert math.isnan(power_w) or math.isfinite(power_w)
+
+
+def _shelly_seeds() -> list[bytes]:
+    return [b'{"id": 0, "apower": 8.9, "power": 8.5, "is_valid": true, "total": 394}']
+
+
+def _texts(data: bytes, slow: bool) -> None:
+    """What a user types: each text is read by everything that reads such texts."""
+    from ampere.pytorch.runtime.loader import parse_spec
+
+    text = data.decode(errors="replace")
+    refused = 0
+    readers = (parse_spec, parse_inputs, parse_meter, parse_budget, _device)
+    for read in readers:
+        try:
+            read(text)
+        except AmpereError as error:
+            _require_a_line(error)
+            refused += 1
+
+
+def _device(text: str) -> None:
+    if text.split(":")[0] in ("simulated", "recorded"):
+        open_device(text).close()
+
+
+def _texts_seeds() -> list[bytes]:
+    return [
+        b"zoo:cnn5(channels=[16, 32, 64, 64])",
+        b"path/file.py:factory(width=32, block='basic')",
+        b"3x32x32, ids=128:int64<1000",
+        b"cpu:idle_w=2.5,active_w=9",
+        b"shelly:url=http://127.0.0.1:80/a",
+        b"50%",
+        b"2.5 J/step",
+        b"800Wh",
+        b"simulated:xavier,seed=3",
+        b"recorded:input",
+        b"ssh:pi@raspberrypi,python=/usr/bin/python3",
+    ]
+
+
+def _iphone(data: bytes, slow: bool) -> None:
+    """What the tool for iPhones prints."""
+
+    class Canned(IphoneMeter):
+        def __init__(self) -> None:
+            pass
+
+        def _ask(self) -> dict[str, Any]:
+            return self.parse(data.decode(errors="replace"))
+
+    for battery in Canned().look().values():
+        for value in (battery.charge_c, battery.voltage_v, battery.power_w):
+            assert value is None or math.isfinite(value)
+
+
+def _iphone_seeds() -> list[bytes]:
+    shown = {
+        "AppleRawCurrentCapacity": 2045,
+        "InstantAmperage": 18446744073709551064,
+        "Voltage": 3879,
+        "AppleRawBatteryVoltage": 3879,
+        "ExternalConnected": False,
+        "IsCharging": False,
+    }
+    return [json.dumps(shown).encode()]
+
+
+def _results(data: bytes, slow: bool) -> None:
+    """The folder of a run of the paper's experiments that somebody sent."""
+    from ampere_paper.results.folder import Results
+
+    folder = Path("results")
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    _written(data, folder / "plan.json")
+    results = Results.open(folder)
+    results._begun()
+
+
+def _results_seeds() -> list[bytes]:
+    return [(Path(__file__).parents[3] / "docs" / "paper" / "plan.json").read_bytes()]
+
+
+def _require_a_line(error: AmpereError) -> None:
+    text = str(error)
+    assert text and len(text) <= LONGEST, f"{len(text)} characters"
+
+
+TARGETS = (
+    Target("journal", _journal, _journal_seeds),
+    Target("rows", _rows, _rows_seeds),
+    Target("layers", _layers, _layers_seeds),
+    Target("asks", _asks, _asks_seeds),
+    Target("structure", _structure, _structure_seeds),
+    Target("answers", _answers, _answers_seeds),
+    Target("kept_fit", _kept_fit, _kept_fit_seeds),
+    Target("trace", _trace, _trace_seeds),
+    Target("calibration", _calibration, _calibration_seeds),
+    Target("shelly", _shelly, _shelly_seeds),
+    Target("iphone", _iphone, _iphone_seeds),
+    Target("texts", _texts, _texts_seeds),
+    Target("results", _results, _results_seeds),
+)
+
+
+def by_name(names: Sequence[str]) -> Iterator[Target]:
+    """Some targets, or all of them."""
+    return (target for target in TARGETS if not names or target.name in names)
+
+
+__all__ = ["SLOW", "TARGETS", "Target", "Workload", "by_name"]
