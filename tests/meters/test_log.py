@@ -109,6 +109,8 @@ def test_joules_are_those_of_the_moments_of_the_looks(record: Record) -> None:
     third = meter.read()
     window = energy_between(first, second)
     assert window.energy_j == pytest.approx(10 * window.time_s, rel=1e-3)
+    assert window.samples is not None
+    assert window.samples > 4
     window = energy_between(second, third)
     expected_j = 10 * (changed_s - second.time_s) + 50 * (third.time_s - changed_s)
     # The change lies between two samples.
@@ -167,6 +169,18 @@ def test_clock_that_is_wrong_is_told_and_can_be_corrected(record: Record, ahead_
     time.sleep(0.1)
     window = energy_between(before, meter.read())
     assert window.energy_j == pytest.approx(10 * window.time_s, rel=0.05)
+
+
+@pytest.mark.parametrize("set_s", [0.15, -0.15])
+def test_clock_that_is_set_in_between_is_a_fault(record: Record, set_s: float) -> None:
+    """Or the joules would be those of more, or fewer, seconds than the work took."""
+    meter = LogMeter(record().path, wait_s=5.0)
+    before = meter.read()
+    time.sleep(0.3)
+    meter._shift_s += set_s
+    with pytest.raises(MeterFault, match=rf"clock was set by {set_s} s; measure again"):
+        energy_between(before, meter.read())
+    meter._shift_s -= set_s
 
 
 def test_log_from_the_future_is_refused(tmp_path: Path) -> None:

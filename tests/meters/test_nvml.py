@@ -326,3 +326,12 @@ def test_closing_lets_go_once_and_never_fails(install: Install) -> None:
     assert second.read().energy_j > 0
     pynvml.fail("nvmlShutdown", "Unknown")
     second.close()
+
+
+def test_old_pynvml_without_a_function_is_one_clear_line(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(gpu(energy_mj=None))
+    monkeypatch.delattr(Pynvml, "nvmlDeviceGetArchitecture")
+    with pytest.raises(MeterError, match="has no nvmlDeviceGetArchitecture; choose another"):
+        NvmlMeter()
