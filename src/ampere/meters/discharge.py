@@ -166,14 +166,13 @@ class DischargeMeter(Meter):
     def read(self) -> Reading:
         """Joules since the meter was opened."""
         with self._lock:
+            trouble = self._sampler.trouble()  # first: a slow tool would make it look late
             try:
                 time_s, _ = self._sample()
             finally:
                 spoilt, self._spoilt = self._spoilt, None
-            if trouble := self._sampler.trouble():
-                raise MeterFault(trouble)
-            if spoilt is not None:
-                raise spoilt
+            if trouble or spoilt is not None:
+                raise spoilt or MeterFault(trouble)
             counted = self._source != "power"
             energy_j = self._total_j if counted else self._integral.look(time_s)
             return Reading(energy_j, time_s, self.provenance, self._samples, self._period_s)

@@ -132,8 +132,9 @@ class PowerMeter(Meter):
     def read(self) -> Reading:
         """Joules since the meter was opened, a sample at this moment included."""
         with self._lock:
+            trouble = self._sampler.trouble()  # first: a slow sensor would make it look late
             time_s, _ = self._sample()
-            if trouble := self._sampler.trouble():
+            if trouble:
                 self._integral.spoil(trouble)
             if self._failed is not None:
                 raise self._failed
