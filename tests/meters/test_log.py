@@ -17,7 +17,7 @@ from ampere.meters.registry import open_meter, parse_meter
 from .contract import MeterContract
 
 PERIOD_S = 0.05  # of what was recorded before, and so of the gaps that are forgiven
-STEP_S = 0.005
+STEP_S = 0.01
 
 
 class Recorder:
