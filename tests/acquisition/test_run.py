@@ -12,6 +12,7 @@ from ampere.core.workloads import Workload
 from ampere.devices.base import Burst
 from ampere.errors import Crashed, DeviceError, Hung, MeasurementFailed, ModelError, OutOfMemory
 from ampere.records.failure import Cause, Failure
+from ampere.records.measurement import Measurement
 from fakes import FakeDevice
 
 from .devices import JOBS, MODELS, NOMINAL
@@ -49,6 +50,15 @@ def test_what_goes_wrong_with_it_is_its_failure(error: type[Exception], cause: C
     row = run.conclude(FakeDevice(), Drift(), NOMINAL, reference_s=1.0)
     assert (row.failed, row.energy_j_per_step, row.time_s_per_step) == (run.failed, None, None)
     assert row.cost_s >= 1.0
+
+
+def test_samples_stand_beside_the_joules_where_the_meter_has_them() -> None:
+    run = run_of(1.0, 2.0, 1.5)
+    assert "samples" not in run.conclude(FakeDevice(), still(run), NOMINAL, 0.0).bursts
+    run.bursts = [replace(burst, samples=12 + i) for i, burst in enumerate(run.bursts)]
+    row = run.conclude(FakeDevice(), still(run), NOMINAL, 0.0)
+    assert row.bursts["samples"] == [12, 13, 14]
+    assert Measurement.from_json(row.to_json()).bursts["samples"] == [12, 13, 14]
 
 
 def test_a_device_that_is_lost_is_nobodys_failure() -> None:

@@ -19,7 +19,7 @@ def test_who_watches_from_outside(name: str, outside: bool) -> None:
 def test_joules_of_a_burst_are_those_between_two_readings() -> None:
     meter = OutsideMeter("fake", {"step_j": 3.0, "step_s": 0.1})
     assert meter.provenance is Provenance.SIMULATED
-    assert meter.energy_since(meter.read(), burst_s=0.1) == 3.0
+    assert meter.energy_since(meter.read(), burst_s=0.1).energy_j == 3.0
     with pytest.raises(MeterFault, match="did not move"):
         still = OutsideMeter("fake", {"step_s": 0.1})
         still.energy_since(still.read(), burst_s=0.1)

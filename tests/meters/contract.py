@@ -5,13 +5,17 @@ class TestMyMeter(MeterContract):
 
     def settings(self, tmp_path):
         return {"address": "0x40"}
+
+A meter that samples in a thread needs a `period_s` of 0.1 s at most there.
 """
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import json
 import math
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +25,24 @@ import pytest
 
 from ampere.errors import MeterError
 from ampere.meters.base import Meter, Provenance, Reading, energy_between
+from ampere.meters.sampler import NAME
+
+# pytest tells of threads that an exception has ended: here it is meant.
+dies = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+def samplers() -> set[threading.Thread]:
+    """The threads that sample for meters of this process."""
+    return {thread for thread in threading.enumerate() if thread.name == NAME}
+
+
+def kill(thread: threading.Thread) -> None:
+    """End a thread from outside, in the midst of whatever it does."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+    )
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 class MeterContract:
@@ -70,9 +92,9 @@ class MeterContract:
         assert times == sorted(times)
 
     def test_work_takes_energy_and_time(self, readings: list[Reading]) -> None:
-        energy_j, time_s = energy_between(readings[0], readings[-1])
-        assert energy_j > 0
-        assert time_s > 0
+        window = energy_between(readings[0], readings[-1])
+        assert window.energy_j > 0
+        assert window.time_s > 0
 
     def test_every_reading_has_the_provenance_of_the_class(self, readings: list[Reading]) -> None:
         assert isinstance(self.driver.provenance, Provenance)
@@ -120,6 +142,35 @@ class MeterContract:
 
     def test_closing_twice_is_harmless(self, meter: Meter) -> None:
         meter.close()
+        meter.close()
+
+    def test_samples_of_a_thread_stand_in_the_readings(self, tmp_path: Path) -> None:
+        others = samplers()
+        driver: Any = self.driver
+        meter: Meter = driver(**self.settings(tmp_path))
+        first = meter.read()
+        if samplers() - others:
+            assert first.samples is not None
+            assert first.period_s > 0
+            deadline_s = time.monotonic() + 10
+            while (meter.read().samples or 0) < first.samples + 2:
+                assert time.monotonic() < deadline_s
+                time.sleep(0.01)
+        assert first.samples is None or first.period_s > 0
+        meter.close()
+
+    @dies
+    def test_thread_that_dies_is_told(self, tmp_path: Path) -> None:
+        others = samplers()
+        driver: Any = self.driver
+        meter: Meter = driver(**self.settings(tmp_path))
+        meter.read()
+        threads = samplers() - others
+        for thread in threads:
+            kill(thread)
+        for _ in threads:
+            with pytest.raises(MeterError, match="has ended; open the meter again"):
+                meter.read()
         meter.close()
 
     def test_addresses_are_settings(self) -> None:

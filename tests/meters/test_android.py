@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters.base import Provenance, Resolution, energy_between
+from ampere.meters.base import Provenance, Resolution, Window, energy_between
 from ampere.meters.discharge import PluggedIn
 from ampere.meters.drivers.android import SCRIPT, AndroidMeter
 
@@ -43,7 +43,7 @@ class TestAndroid(MeterContract):
         self.phone = phone
 
     def settings(self, tmp_path: Path) -> dict[str, float | str]:
-        return {"adb": self.phone.adb}
+        return {"adb": self.phone.adb, "period_s": 0.1}
 
     def work(self, meter: Any) -> None:
         self.phone.drain(by_uah=1000)
@@ -57,7 +57,7 @@ class TestAndroid(MeterContract):
 class TestAndroidByCurrent(TestAndroid):
     def settings(self, tmp_path: Path) -> dict[str, float | str]:
         self.phone.answer_current("-412000")
-        return {"adb": self.phone.adb, "source": "power"}
+        return {"adb": self.phone.adb, "source": "power", "period_s": 0.1}
 
 
 @pytest.mark.parametrize("voltage", [4000, 4_000_000, "4.000"])
@@ -94,7 +94,9 @@ def test_current_times_voltage_wherever_it_is_shown(
     before = meter.read()
     clock.pass_s(60)
     draw(3 * shown)
-    assert energy_between(before, meter.read()) == pytest.approx((1.0 * 4 * 60, 60))
+    assert energy_between(before, meter.read()) == Window(
+        pytest.approx(1.0 * 4 * 60), pytest.approx(60), 0
+    )
 
 
 def test_sysfs_comes_before_the_service(phone: Phone, opened: Open) -> None:
@@ -149,7 +151,7 @@ def test_current_of_unclear_unit_needs_the_setting(
     meter = opened(current_unit=unit)
     before = meter.read()
     clock.pass_s(2)
-    assert energy_between(before, meter.read())[0] == pytest.approx(2 * expected_w)
+    assert energy_between(before, meter.read()).energy_j == pytest.approx(2 * expected_w)
 
 
 @pytest.mark.parametrize("kind", ["AC", "USB", "Wireless", "Dock"])

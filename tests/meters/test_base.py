@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.errors import MeterError
-from ampere.meters.base import Provenance, Reading, energy_between
+from ampere.errors import MeterError, MeterFault
+from ampere.meters.base import Provenance, Reading, Window, check_samples, energy_between
 
 
 def reading(energy_j: float, time_s: float, provenance: Provenance = Provenance.COUNTER) -> Reading:
@@ -25,7 +25,7 @@ def test_difference_of_two_readings(
 ) -> None:
     before = reading(energy_j, time_s)
     after = reading(energy_j + spent_j, time_s + passed_s)
-    assert energy_between(before, after) == (spent_j, passed_s)
+    assert energy_between(before, after) == Window(spent_j, passed_s)
     with pytest.raises(MeterError):
         energy_between(after, before)
 
@@ -59,3 +59,36 @@ def test_every_provenance_has_a_sentence() -> None:
         measured = provenance.origin.startswith("measured")
         assert measured == (provenance.metered == "measured")
         assert measured != ("not measured" in provenance.origin)
+
+
+def sampled(energy_j: float, time_s: float, samples: int | None) -> Reading:
+    return Reading(energy_j, time_s, Provenance.SENSOR, samples, period_s=0.1)
+
+
+@pytest.mark.parametrize(
+    ("time_s", "samples"), [(0.1, 0), (0.19, 0), (0.21, 1), (0.39, 1), (0.41, 2), (2.01, 10)]
+)
+def test_half_of_the_samples_must_be_there(time_s: float, samples: int) -> None:
+    before = sampled(5, 1, 7)
+    assert energy_between(before, sampled(9, 1 + time_s, 7 + samples)) == Window(
+        pytest.approx(4), pytest.approx(time_s), samples
+    )
+    for fewer in range(samples):
+        with pytest.raises(MeterFault, match=rf"^{fewer} of \d+ samples in .* are too few"):
+            energy_between(before, sampled(9, 1 + time_s, 7 + fewer))
+
+
+def test_two_looks_are_no_evidence_of_what_lies_between_them() -> None:
+    with pytest.raises(MeterFault, match="0 of 50 samples in 5 s are too few to tell"):
+        energy_between(sampled(0, 0, 40), sampled(50, 5, 40))
+
+
+def test_counters_need_no_samples() -> None:
+    assert energy_between(sampled(0, 0, None), sampled(50, 5, None)) == Window(50, 5)
+    assert Window(50, 5).power_w == 10
+
+
+def test_no_period_asks_for_no_samples_and_the_smallest_for_all() -> None:
+    check_samples(0, 100.0, 0.0)
+    with pytest.raises(MeterFault, match="too few"):
+        check_samples(10**9, 1e300, 5e-324)

@@ -35,6 +35,7 @@ from ampere.meters.calibration import (
     store,
     stored,
 )
+from ampere.meters.drivers.fake import FakeMeter
 
 WHEN = "2026-01-31T12:00:00+00:00"
 FITTED = Calibration(1.5, 3.25, 0.02, "the meter rapl", WHEN)
@@ -106,6 +107,9 @@ def test_in_words() -> None:
         [Load(0.0, 0.0, 2.0), Load(1.0, 4.0, 6.0)],
         [Load(1.0, 0.0, math.nan), Load(1.0, 4.0, 6.0)],
         [Load(1.0, 0.0, 2.0), Load(1.0, 4.0, math.inf)],
+        [Load(1.0, 0.0, 2.0), Load(1.0, 4.0, 1e300)],
+        [Load(1.0, 0.0, 1e-200), Load(1.0, 4.0, 2e-200)],
+        [Load(math.nan, 0.0, 2.0), Load(1.0, 4.0, 6.0)],
     ],
 )
 def test_too_few_loads_are_refused_with_an_example(nonsense: list[Load]) -> None:
@@ -186,6 +190,22 @@ def test_a_coarse_meter_is_given_the_time_it_needs(monkeypatch: pytest.MonkeyPat
 
 
 @linux
+def test_load_that_ends_early_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its core idles, and the watts would be those of fewer."""
+    monkeypatch.setattr(calibration, "SECONDS", 0.05)
+    monkeypatch.setattr(calibration, "SPIN", "")
+    with pytest.raises(MeterFault, match="kept a core busy has ended"):
+        run_loads(Supply(), 1)
+
+
+def test_load_that_cannot_start_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "SECONDS", 0.01)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(MeterError, match=r"no core can be kept busy \(No such file"):
+        run_loads(FakeMeter(1.0, 1.0), 1)
+
+
+@linux
 def test_no_process_is_left_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
 
@@ -251,6 +271,15 @@ ROW = {"idle_w": 1.5, "active_w": 3.0, "error": None, "against": "rapl", "when":
         json.dumps({**ROW, "idle_w": 0, "active_w": 0}),
         json.dumps({**ROW, "active_w": float("nan")}),
         json.dumps({**ROW, "active_w": 10**400}),
+        json.dumps({**ROW, "active_w": 1e30}),
+        json.dumps({**ROW, "active_w": 0}),
+        json.dumps({**ROW, "active_w": True}),
+        json.dumps({**ROW, "idle_w": "1.5"}),
+        json.dumps({**ROW, "error": 1e999}),
+        json.dumps({**ROW, "against": "x" * 2000}),
+        json.dumps({**ROW, "against": ["rapl"]}),
+        json.dumps(ROW) + " " * 1_000_000,
+        "1" * 5000,
         json.dumps({**ROW, "error": -0.1}),
         json.dumps({**ROW, "idle_w": [1]}),
         json.dumps({key: value for key, value in ROW.items() if key != "against"}),

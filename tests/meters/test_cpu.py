@@ -26,9 +26,9 @@ def test_idle_power_counts_wall_time() -> None:
     meter = CpuMeter(idle_w=3.0, active_w=0.0)
     before = meter.read()
     time.sleep(0.02)
-    energy_j, time_s = energy_between(before, meter.read())
-    assert time_s >= 0.02
-    assert energy_j == pytest.approx(3.0 * time_s, rel=1e-6)
+    window = energy_between(before, meter.read())
+    assert window.time_s >= 0.02
+    assert window.energy_j == pytest.approx(3.0 * window.time_s, rel=1e-6)
 
 
 def test_active_power_counts_cpu_time_of_the_process() -> None:

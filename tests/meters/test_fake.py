@@ -5,7 +5,7 @@ import math
 import pytest
 
 from ampere.errors import MeterError
-from ampere.meters.base import Provenance, energy_between
+from ampere.meters.base import Provenance, Window, energy_between
 from ampere.meters.drivers.fake import FakeMeter
 
 
@@ -14,7 +14,7 @@ def test_moves_by_what_it_is_told() -> None:
     before = meter.read()
     meter.advance(1.5, 0.25)
     meter.advance(0.5, 0.25)
-    assert energy_between(before, meter.read()) == (2.0, 0.5)
+    assert energy_between(before, meter.read()) == Window(2.0, 0.5)
 
 
 def test_stands_still_by_itself() -> None:
@@ -24,7 +24,7 @@ def test_stands_still_by_itself() -> None:
 
 def test_moves_by_its_steps() -> None:
     meter = FakeMeter(step_j=3.0, step_s=0.5)
-    assert energy_between(meter.read(), meter.read()) == (3.0, 0.5)
+    assert energy_between(meter.read(), meter.read()) == Window(3.0, 0.5)
 
 
 def test_joules_are_called_simulated() -> None:

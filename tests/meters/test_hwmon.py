@@ -94,8 +94,8 @@ class TestEnergy(MeterContract):
 def watts(meter: HwmonMeter) -> float:
     before = meter.read()
     time.sleep(0.1)
-    energy_j, time_s = energy_between(before, meter.read())
-    return energy_j / time_s
+    window = energy_between(before, meter.read())
+    return window.energy_j / window.time_s
 
 
 def test_whole_machine_is_taken_without_settings(hwmon: Hwmon, open_hwmon: Open) -> None:
@@ -189,8 +189,8 @@ def test_counter_is_taken_as_it_is(hwmon: Hwmon, open_hwmon: Open) -> None:
     meter = open_hwmon(chip="xe")
     before = meter.read()
     hwmon.write("hwmon0", "energy1_input", 2**63 + 1_500_001)
-    energy_j, _ = energy_between(before, meter.read())
-    assert energy_j == 1.500001
+    window = energy_between(before, meter.read())
+    assert window.energy_j == 1.500001
     assert meter.provenance is before.provenance is Provenance.COUNTER
 
 
@@ -200,8 +200,8 @@ def test_idle_power_is_subtracted_from_a_counter(hwmon: Hwmon, open_hwmon: Open)
     before = meter.read()
     time.sleep(0.01)
     hwmon.write("hwmon0", "energy1_input", 5_000_000)
-    energy_j, time_s = energy_between(before, meter.read())
-    assert energy_j == pytest.approx(5 - 10 * time_s)
+    window = energy_between(before, meter.read())
+    assert window.energy_j == pytest.approx(5 - 10 * window.time_s)
 
 
 def test_counter_that_falls_is_a_fault_once(hwmon: Hwmon, open_hwmon: Open) -> None:
@@ -212,7 +212,7 @@ def test_counter_that_falls_is_a_fault_once(hwmon: Hwmon, open_hwmon: Open) -> N
         meter.read()
     before = meter.read()
     hwmon.write("hwmon0", "energy1_input", 1100)
-    assert energy_between(before, meter.read())[0] == pytest.approx(1e-3)
+    assert energy_between(before, meter.read()).energy_j == pytest.approx(1e-3)
 
 
 def test_negative_counter_is_a_fault(hwmon: Hwmon, open_hwmon: Open) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 
 from ampere.errors import MeterError, MeterFault
 from ampere.meters.base import Meter, Resolution, energy_between
-from ampere.meters.integration import GAP, Integral, PowerMeter
+from ampere.meters.integration import MOST_W, Integral, PowerMeter
+from ampere.meters.sampler import GAP
 
 from .contract import MeterContract
 
@@ -92,6 +94,22 @@ class TestKnownEnergies:
         assert integral.look(end_s) == pytest.approx((5 - 2.5) * end_s)
         assert integral.look(end_s + 0.1) == pytest.approx(2.5 * end_s + 1.5 * 0.1)
 
+    def test_one_absurd_sample_leaves_the_rest_as_it_is(self) -> None:
+        """Joules without end would stay so for as long as the meter is open."""
+        integral = Integral(PERIOD_S)
+        end_s = feed(integral, 5, 1e308, 1.7e308, 5)
+        assert integral.look(end_s) == pytest.approx(5 * end_s)
+
+    def test_samples_that_are_believed_are_told(self) -> None:
+        integral = Integral(PERIOD_S)
+        assert [integral.add(time_s, 5.0) for time_s in (0.0, 0.1, 0.1, 0.05)] == [
+            True,
+            True,
+            False,
+            False,
+        ]
+        assert not integral.add(0.2, math.nan)
+
     def test_samples_out_of_order_are_left_out(self) -> None:
         integral = Integral(PERIOD_S)
         integral.add(0.0, 10)
@@ -102,11 +120,12 @@ class TestKnownEnergies:
 
 
 class TestFaults:
-    @pytest.mark.parametrize("bad_w", [math.nan, math.inf, -math.inf, 0.0, -3.0])
+    @pytest.mark.parametrize("bad_w", [math.nan, math.inf, -math.inf, 0.0, -3.0, 1e308, 2 * MOST_W])
     def test_impossible_samples_for_too_long_are_told_once(self, bad_w: float) -> None:
         integral = Integral(PERIOD_S)
         end_s = feed(integral, 5, 5, *[bad_w] * (GAP + 1), 5)
-        with pytest.raises(MeterFault, match=f"nothing usable for .* s, it showed {bad_w:g} W"):
+        shown = re.escape(f"it showed {bad_w:g} W")
+        with pytest.raises(MeterFault, match=f"nothing usable for .* s, {shown}"):
             integral.look(end_s)
         before_j = integral.look(end_s)
         assert integral.look(feed(integral, 5, 5, start_s=end_s)) == pytest.approx(before_j + 0.5)
@@ -217,30 +236,31 @@ class TestSensor(MeterContract):
 def test_steady_power_is_exact(sensor: Sensor) -> None:
     before = sensor.read()
     time.sleep(0.05)
-    energy_j, time_s = energy_between(before, sensor.read())
-    assert energy_j == pytest.approx(20 * time_s)
+    window = energy_between(before, sensor.read())
+    assert window.energy_j == pytest.approx(20 * window.time_s)
 
 
 def test_thread_sees_what_happens_between_two_looks() -> None:
-    sensor = Sensor(watts=10.0, period_s=0.002)
+    sensor = Sensor(watts=10.0, period_s=0.01)
     before = sensor.read()
     time.sleep(0.05)
     sensor.watts = 1000.0
     time.sleep(0.1)
     sensor.watts = 10.0
     time.sleep(0.05)
-    energy_j, time_s = energy_between(before, sensor.read())
+    window = energy_between(before, sensor.read())
     sensor.close()
-    assert energy_j - 10 * time_s > 990 * 0.05  # the pulse was 0.1 s; schedulers are rough
+    above_j = window.energy_j - 10 * window.time_s
+    assert above_j > 990 * 0.05  # the pulse was 0.1 s; schedulers are rough
 
 
 def test_idle_power_of_a_sensor_is_subtracted() -> None:
     sensor = Sensor(watts=20.0, idle_w=15.0)
     before = sensor.read()
     time.sleep(0.02)
-    energy_j, time_s = energy_between(before, sensor.read())
+    window = energy_between(before, sensor.read())
     sensor.close()
-    assert energy_j == pytest.approx(5 * time_s)
+    assert window.energy_j == pytest.approx(5 * window.time_s)
 
 
 def test_unusable_sensor_is_told_and_recovers(sensor: Sensor) -> None:
@@ -256,8 +276,8 @@ def test_unusable_sensor_is_told_and_recovers(sensor: Sensor) -> None:
         except MeterFault:  # if it was away for longer than a gap
             continue
         time.sleep(0.01)
-    energy_j, time_s = energy_between(*readings)
-    assert energy_j == pytest.approx(20 * time_s)
+    window = energy_between(*readings)
+    assert window.energy_j == pytest.approx(20 * window.time_s)
 
 
 def test_single_faults_are_bridged() -> None:
@@ -267,9 +287,9 @@ def test_single_faults_are_bridged() -> None:
     time.sleep(0.01)
     sensor.read()
     sensor.watts = 20.0
-    energy_j, time_s = energy_between(before, sensor.read())
+    window = energy_between(before, sensor.read())
     sensor.close()
-    assert energy_j == pytest.approx(20 * time_s)
+    assert window.energy_j == pytest.approx(20 * window.time_s)
 
 
 def test_broken_sensor_is_a_fault_after_a_while() -> None:
@@ -278,6 +298,53 @@ def test_broken_sensor_is_a_fault_after_a_while() -> None:
     time.sleep(0.05)
     with pytest.raises(MeterFault, match="it shows 0 W"):
         sensor.read()
+    sensor.close()
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), OSError(5, "I/O"), KeyError("W")])
+def test_whatever_a_driver_raises_is_told_once_and_sampling_goes_on(error: Exception) -> None:
+    sensor = Sensor(period_s=0.02)
+    first = sensor.read()
+    sensor.watts = error
+    time.sleep(0.1)
+    sensor.watts = 20.0
+    time.sleep(0.1)
+    with pytest.raises(MeterFault, match=r"a sample failed \(.*\); repair the meter's driver"):
+        sensor.read()
+    again = sensor.read()
+    assert again.samples is not None and first.samples is not None
+    assert again.samples > first.samples
+    sensor.close()
+
+
+def test_driver_that_shows_no_number_is_a_fault() -> None:
+    sensor = Sensor(period_s=0.02)
+    sensor.watts = None  # type: ignore[assignment]
+    time.sleep(0.1)
+    sensor.watts = 20.0
+    with pytest.raises(MeterFault, match="a sample failed"):
+        sensor.read()
+    sensor.close()
+
+
+def test_only_samples_of_the_thread_that_can_be_true_count() -> None:
+    quiet = Sensor(period_s=1000.0)
+    assert [quiet.read().samples for _ in range(5)] == [0] * 5
+    quiet.close()
+    sensor = Sensor(period_s=0.02)
+
+    def wait() -> int:
+        taken = sensor.samples
+        while sensor.samples < taken + 3:
+            time.sleep(0.002)
+        return sensor.read().samples or 0
+
+    good = wait()
+    assert good >= 2
+    sensor.watts = MeterFault("not now")
+    lost = wait()
+    assert lost <= good + 1
+    assert wait() == lost
     sensor.close()
 
 

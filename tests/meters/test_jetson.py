@@ -179,8 +179,8 @@ def test_integrates_watts_as_a_sensor(sysfs: Sysfs, open_jetson: Open) -> None:
     before = meter.read()
     time.sleep(0.1)
     after = meter.read()
-    energy_j, time_s = energy_between(before, after)
-    assert energy_j == pytest.approx(8.0 * time_s, rel=0.3)
+    window = energy_between(before, after)
+    assert window.energy_j == pytest.approx(8.0 * window.time_s, rel=0.3)
     assert before.provenance is Provenance.SENSOR
     assert meter.resolution.period_s == 0.05
 
@@ -189,8 +189,8 @@ def test_idle_power_is_subtracted(sysfs: Sysfs, open_jetson: Open) -> None:
     meter = open_jetson(sysfs.new(XAVIER_NX), period_s=0.05, idle_w=0.75)
     before = meter.read()
     time.sleep(0.1)
-    energy_j, time_s = energy_between(before, meter.read())
-    assert energy_j == pytest.approx(0.25 * time_s, rel=0.3)
+    window = energy_between(before, meter.read())
+    assert window.energy_j == pytest.approx(0.25 * window.time_s, rel=0.3)
 
 
 def test_rails_can_be_named(sysfs: Sysfs, open_jetson: Open) -> None:

@@ -17,7 +17,7 @@ from ampere.meters.registry import open_meter, parse_meter
 from .contract import MeterContract
 
 PERIOD_S = 0.05  # of what was recorded before, and so of the gaps that are forgiven
-STEP_S = 0.005
+STEP_S = 0.01
 
 
 class Recorder:
@@ -107,11 +107,14 @@ def test_joules_are_those_of_the_moments_of_the_looks(record: Record) -> None:
     changed_s = time.perf_counter()
     time.sleep(0.3)
     third = meter.read()
-    energy_j, time_s = energy_between(first, second)
-    assert energy_j == pytest.approx(10 * time_s, rel=1e-3)
-    energy_j, _ = energy_between(second, third)
+    window = energy_between(first, second)
+    assert window.energy_j == pytest.approx(10 * window.time_s, rel=1e-3)
+    assert window.samples is not None
+    assert window.samples > 4
+    window = energy_between(second, third)
     expected_j = 10 * (changed_s - second.time_s) + 50 * (third.time_s - changed_s)
-    assert energy_j == pytest.approx(expected_j, rel=0.1)  # the change lies between two samples
+    # The change lies between two samples.
+    assert window.energy_j == pytest.approx(expected_j, rel=0.1)
 
 
 def test_waits_for_a_tool_that_writes_seldom(record: Record) -> None:
@@ -121,9 +124,9 @@ def test_waits_for_a_tool_that_writes_seldom(record: Record) -> None:
     time.sleep(0.02)
     last = meter.read()
     assert last.time_s - first.time_s < 0.1  # no look waits for the file
-    energy_j, time_s = energy_between(first, last)
+    window = energy_between(first, last)
     assert time.perf_counter() - last.time_s > 0.1  # but its joules do
-    assert energy_j == pytest.approx(10 * time_s, rel=0.05)
+    assert window.energy_j == pytest.approx(10 * window.time_s, rel=0.05)
 
 
 def test_samples_are_as_far_apart_as_the_log_shows(record: Record) -> None:
@@ -152,8 +155,8 @@ def test_gap_is_told_once(record: Record) -> None:
         assert meter.read().energy_j
     before = meter.read()
     time.sleep(0.05)
-    energy_j, time_s = energy_between(before, meter.read())
-    assert energy_j == pytest.approx(10 * time_s, rel=0.05)
+    window = energy_between(before, meter.read())
+    assert window.energy_j == pytest.approx(10 * window.time_s, rel=0.05)
 
 
 @pytest.mark.parametrize("ahead_s", [100.0, -100.0])
@@ -164,8 +167,20 @@ def test_clock_that_is_wrong_is_told_and_can_be_corrected(record: Record, ahead_
     meter = LogMeter(recorder.path, wait_s=5.0, offset_s=-ahead_s)
     before = meter.read()
     time.sleep(0.1)
-    energy_j, time_s = energy_between(before, meter.read())
-    assert energy_j == pytest.approx(10 * time_s, rel=0.05)
+    window = energy_between(before, meter.read())
+    assert window.energy_j == pytest.approx(10 * window.time_s, rel=0.05)
+
+
+@pytest.mark.parametrize("set_s", [0.15, -0.15])
+def test_clock_that_is_set_in_between_is_a_fault(record: Record, set_s: float) -> None:
+    """Or the joules would be those of more, or fewer, seconds than the work took."""
+    meter = LogMeter(record().path, wait_s=5.0)
+    before = meter.read()
+    time.sleep(0.3)
+    meter._shift_s += set_s
+    with pytest.raises(MeterFault, match=rf"clock was set by {set_s} s; measure again"):
+        energy_between(before, meter.read())
+    meter._shift_s -= set_s
 
 
 def test_log_from_the_future_is_refused(tmp_path: Path) -> None:
@@ -208,8 +223,8 @@ class TestPulse:
         time.sleep(0.1)  # the last part of the pulse is not of interest
         before = meter.read()
         time.sleep(0.1)
-        energy_j, time_s = energy_between(before, meter.read())
-        assert energy_j == pytest.approx(10 * time_s, rel=0.05)
+        window = energy_between(before, meter.read())
+        assert window.energy_j == pytest.approx(10 * window.time_s, rel=0.05)
 
     def test_that_cannot_be_seen_is_told(self, record: Record, busy: Callable[..., None]) -> None:
         recorder = record()

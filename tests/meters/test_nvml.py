@@ -150,7 +150,7 @@ def spend(pynvml: Pynvml, meter: NvmlMeter) -> float:
     before = meter.read()
     for bit, one in enumerate(pynvml.gpus):
         one["energy_mj"] += 1000 * 2**bit
-    return energy_between(before, meter.read())[0]
+    return energy_between(before, meter.read()).energy_j
 
 
 @pytest.mark.parametrize(("wanted", "energy_j"), [(0.0, 1), (2.0, 4), (1, 2), ("all", 7)])
@@ -222,9 +222,9 @@ def test_integrates_power_where_there_is_no_counter(install: Install) -> None:
     meter = NvmlMeter(period_s=0.05)
     before = meter.read()
     time.sleep(0.1)
-    energy_j, time_s = energy_between(before, meter.read())
+    window = energy_between(before, meter.read())
     meter.close()
-    assert energy_j == pytest.approx(30 * time_s, rel=0.3)
+    assert window.energy_j == pytest.approx(30 * window.time_s, rel=0.3)
     assert meter.provenance is before.provenance is Provenance.SENSOR
     assert meter.resolution.period_s == 0.05
     assert NvmlMeter.provenance is Provenance.COUNTER
@@ -236,10 +236,10 @@ def test_one_gpu_without_counter_makes_all_of_them_a_sensor(install: Install) ->
     meter = NvmlMeter(gpu="all", period_s=0.05)
     before = meter.read()
     time.sleep(0.1)
-    energy_j, time_s = energy_between(before, meter.read())
+    window = energy_between(before, meter.read())
     meter.close()
     assert before.provenance is Provenance.SENSOR
-    assert energy_j == pytest.approx(15 * time_s, rel=0.3)
+    assert window.energy_j == pytest.approx(15 * window.time_s, rel=0.3)
 
 
 @pytest.mark.parametrize(
@@ -326,3 +326,12 @@ def test_closing_lets_go_once_and_never_fails(install: Install) -> None:
     assert second.read().energy_j > 0
     pynvml.fail("nvmlShutdown", "Unknown")
     second.close()
+
+
+def test_old_pynvml_without_a_function_is_one_clear_line(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(gpu(energy_mj=None))
+    monkeypatch.delattr(Pynvml, "nvmlDeviceGetArchitecture")
+    with pytest.raises(MeterError, match="has no nvmlDeviceGetArchitecture; choose another"):
+        NvmlMeter()

@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ampere.meters.registry
+from ampere.core.trust import FileText
 from ampere.errors import MeterError
 from ampere.meters.base import Meter, Provenance
 from ampere.meters.drivers.cpu import CpuMeter
@@ -191,6 +193,19 @@ def test_unknown_meter_lists_the_known_ones() -> None:
     for ask in (open_meter, choose_meter):
         with pytest.raises(MeterError, match=r"'volta'.*: auto, jetson, .*cpu, replay, fake"):
             ask("volta")
+
+
+@pytest.mark.parametrize("name", [FileText("cpu"), FileText("auto"), 3.0, None, ["cpu"]])
+def test_only_a_text_that_was_typed_names_a_meter(name: Any) -> None:
+    for ask in (open_meter, choose_meter):
+        with pytest.raises(MeterError, match="named by a text that the user typed"):
+            ask(name)
+
+
+@pytest.mark.parametrize("value", [FileText("touch /tmp/x"), None, ["adb"]])
+def test_settings_out_of_a_file_open_nothing(value: Any) -> None:
+    with pytest.raises(MeterError, match="meter iphone: command must be a number or a text"):
+        open_meter("iphone", command=value)
 
 
 @pytest.mark.parametrize(

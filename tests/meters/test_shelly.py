@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import json
-import threading
+import socket
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,75 +18,7 @@ from ampere.meters.drivers.shelly import ShellyMeter
 from ampere.meters.registry import open_meter, parse_meter
 
 from .contract import MeterContract
-
-GEN2 = "/rpc/Switch.GetStatus?id=0"
-PM1 = "/rpc/PM1.GetStatus?id=0"
-GEN1 = "/meter/0"
-
-
-def gen2(watts: Any, switch: int = 0) -> dict[str, Any]:
-    return {
-        "id": switch,
-        "source": "init",
-        "output": True,
-        "apower": watts,
-        "voltage": 237.5,
-        "current": 0.04,
-        "aenergy": {"total": 6.532, "by_minute": [45.199, 47.141, 88.397], "minute_ts": 1626935779},
-        "temperature": {"tC": 23.5, "tF": 74.4},
-    }
-
-
-def gen1(watts: Any, valid: bool = True) -> dict[str, Any]:
-    return {
-        "power": watts,
-        "overpower": 0.0,
-        "is_valid": valid,
-        "timestamp": 1606215925,
-        "counters": [48.663, 48.776, 46.173],
-        "total": 394,
-    }
-
-
-class Plug:
-    """A plug on the loopback: what it answers to a path, else what a Gen2 or a Gen1 plug says."""
-
-    def __init__(self) -> None:
-        self.answers: dict[str, Any] = {}  # JSON, or bytes as they are
-        self.status = 200
-        self.delay_s = 0.0
-        self.requests: list[str] = []
-        plug = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                plug.requests.append(self.path)
-                time.sleep(plug.delay_s)
-                status, body = plug.reply(self.path)
-                self.send_response(status)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
-
-    def reply(self, path: str) -> tuple[int, bytes]:
-        if path in self.answers:
-            answer = self.answers[path]
-            return self.status, answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        if GEN1 in self.answers:
-            return 404, b"Not Found"
-        method = path[len("/rpc/") :].partition("?")[0]
-        return 404, json.dumps({"code": 404, "message": f"No handler for {method}"}).encode()
-
-    def stop(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+from .plugs import GEN1, GEN2, PM1, Plug, gen1, gen2
 
 
 @pytest.fixture
@@ -119,9 +50,9 @@ def test_every_generation_is_asked_in_its_way(plug: Plug, path: str, answer: Any
     asked = len(plug.requests)
     while len(plug.requests) < asked + 3:  # by its thread
         time.sleep(0.005)
-    energy_j, time_s = energy_between(before, meter.read())
+    window = energy_between(before, meter.read())
     meter.close()
-    assert energy_j == pytest.approx(8.9 * time_s)
+    assert window.energy_j == pytest.approx(8.9 * window.time_s)
     assert set(plug.requests[asked:]) == {path}
 
 
@@ -137,9 +68,9 @@ def test_idle_power_is_subtracted(plug: Plug) -> None:
     meter = ShellyMeter(plug.url, period_s=0.02, idle_w=8.0)
     before = meter.read()
     time.sleep(0.05)
-    energy_j, time_s = energy_between(before, meter.read())
+    window = energy_between(before, meter.read())
     meter.close()
-    assert energy_j == pytest.approx(0.9 * time_s)
+    assert window.energy_j == pytest.approx(0.9 * window.time_s)
 
 
 @pytest.mark.parametrize("answer", [gen1(50.0, valid=False), gen1(None), gen1(0.0), gen1(-3.0)])
@@ -215,8 +146,94 @@ def test_nobody_there_is_one_clear_line(plug: Plug) -> None:
 def test_slow_plug_is_a_fault(plug: Plug, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shelly_module, "TIMEOUT_S", 0.05)
     plug.delay_s = 0.3
-    with pytest.raises(MeterFault, match=r"did not answer for 0\.05 s"):
+    with pytest.raises(MeterFault, match=r"did not answer within 0\.05 s"):
         ShellyMeter(plug.url)
+
+
+DRIPS = {
+    "a body that never comes": (b"HTTP/1.0 500 No\r\nContent-Length: 9\r\n\r\n", b""),
+    "an error's body": (b"HTTP/1.0 500 No\r\n\r\n{", b" "),
+    "a body": (b'HTTP/1.0 200 OK\r\n\r\n{"id": 0,', b" "),
+    "a body whose end looks whole": (b'HTTP/1.0 200 OK\r\n\r\n{"id": 0, "apower": 1.5}', b" "),
+    "chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    "headers": (b"HTTP/1.0 200 OK\r\nServer: s", b"h"),
+    "many headers": (b"HTTP/1.0 200 OK\r\n", b"a: b\r\n"),
+    "status": (b"HTTP/1.0 20", b"0"),
+    "wait a little": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("what", DRIPS)
+def test_answer_that_drips_for_ever_is_given_up(
+    plug: Plug, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """The timeout of a socket begins anew with every byte."""
+    monkeypatch.setattr(shelly_module, "TIMEOUT_S", 0.3)
+    plug.drip = DRIPS[what]
+    begin_s = time.perf_counter()
+    with pytest.raises(MeterFault, match=r"did not answer within 0\.3 s"):
+        ShellyMeter(plug.url)
+    assert time.perf_counter() - begin_s < 1.5
+
+
+def test_slow_error_does_not_end_the_sampling(plug: Plug, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The looks see a machine at rest; only the thread sees that it worked in between."""
+    monkeypatch.setattr(shelly_module, "TIMEOUT_S", 0.1)
+    meter = ShellyMeter(plug.url, period_s=0.05)
+    plug.drip = DRIPS["a body that never comes"]
+    asked = len(plug.requests)
+    while len(plug.requests) < asked + 2:
+        time.sleep(0.005)
+    plug.drip, plug.answers[GEN2] = None, gen2(10.0)
+    time.sleep(0.2)  # until the last of those is over
+    with suppress(MeterFault):
+        meter.read()
+    before = meter.read()
+    plug.answers[GEN2] = gen2(180.0)
+    time.sleep(0.4)
+    plug.answers[GEN2] = gen2(10.0)
+    window = energy_between(before, meter.read())
+    meter.close()
+    assert window.samples is not None
+    assert window.samples >= 3
+    assert window.power_w > 100
+
+
+def test_plug_that_sends_elsewhere_is_not_followed(plug: Plug) -> None:
+    other = Plug()
+    other.answers[GEN2] = gen2(1.0)
+    plug.status, plug.headers = 302, {"Location": other.url + GEN2}
+    with pytest.raises(MeterError, match=r"sends us elsewhere \(302\); give that address"):
+        ShellyMeter(plug.url)
+    other.stop()
+    assert other.requests == []
+
+
+def test_endless_body_is_read_up_to_a_limit(plug: Plug) -> None:
+    plug.answers[GEN2] = b'{"apower": 8.9, "more": "' + b"x" * 10_000_000
+    with pytest.raises(MeterError, match="is it a Shelly"):
+        ShellyMeter(plug.url)
+
+
+def test_plug_behind_a_path_is_asked_there(plug: Plug) -> None:
+    plug.answers = {"/plugs/3" + GEN2: gen2(8.9)}
+    meter = ShellyMeter(plug.url + "/plugs/3/", period_s=60.0)
+    assert meter.power_w() == 8.9
+    assert set(plug.requests) == {"/plugs/3" + GEN2}
+    meter.close()
+
+
+def test_port_that_never_shakes_hands_is_a_fault(
+    plug: Plug, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelly_module, "TIMEOUT_S", 0.2)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(MeterFault, match=r"did not answer within 0\.2 s"),
+    ):
+        ShellyMeter(f"https://127.0.0.1:{silent.getsockname()[1]}")
+    with pytest.raises(MeterError, match=r"cannot be reached \(.*SSL"):
+        ShellyMeter(plug.url.replace("http://", "https://"))
 
 
 def test_single_silence_is_bridged(plug: Plug, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,9 +241,9 @@ def test_single_silence_is_bridged(plug: Plug, monkeypatch: pytest.MonkeyPatch) 
     before = meter.read()
     monkeypatch.setattr(shelly_module, "TIMEOUT_S", 0.05)
     plug.delay_s = 0.3
-    energy_j, time_s = energy_between(before, meter.read())
+    window = energy_between(before, meter.read())
     meter.close()
-    assert energy_j == pytest.approx(8.9 * time_s)
+    assert window.energy_j == pytest.approx(8.9 * window.time_s)
 
 
 def test_proxies_are_not_asked(plug: Plug, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,6 +262,10 @@ def test_proxies_are_not_asked(plug: Plug, monkeypatch: pytest.MonkeyPatch) -> N
         ({"url": "http://10.0.0.2:plug"}, "cannot be reached"),
         ({"url": "http://bad host/"}, "cannot be reached"),
         ({"url": "http://"}, "must begin with http://"),
+        ({"url": "https:///plug"}, "must begin with http://"),
+        ({"url": "http://user:secret@10.0.0.2"}, "cannot be reached"),
+        ({"url": "http://plüg\0"}, "cannot be reached"),
+        ({"url": "http://127.0.0.1:1/a b"}, "cannot be reached"),
         ({"switch": -1.0}, "switch=-1.0 must be 0, 1, 2"),
         ({"switch": 0.5}, "switch=0.5 must be 0, 1, 2"),
         ({"switch": "left"}, "switch=left must be 0, 1, 2"),

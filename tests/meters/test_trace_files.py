@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import MeterError, MeterFault
+from ampere.meters import trace_files
 from ampere.meters.drivers.log import PULSE
 from ampere.meters.trace_files import FORMATS, TraceReader, read_trace
 
@@ -239,10 +240,67 @@ class TestRows:
         trace = read_trace(log("time,power\n" + text))
         assert trace.energy_between(0, 40) == pytest.approx(0, abs=1e-9)
 
-    def test_joules_without_end_are_a_fault(self, log: Log) -> None:
-        trace = read_trace(log("time,power\n0,1e308\n1,1.5e308\n2,1\n"))
-        with pytest.raises(MeterFault, match="no finite number of joules"):
-            trace.energy_between(0, 2)
+    @pytest.mark.parametrize("column", ["power_w", "power (kW)", "current(A),voltage(V)"])
+    def test_watts_without_end_are_lost_samples(self, log: Log, column: str) -> None:
+        absurd = "1e200,1e200" if "," in column else "1.5e308"
+        true = "2,5" if "," in column else "0.01" if "k" in column else "10"
+        rows = [true, true, absurd, absurd, true, true]
+        text = "".join(f"{time_s},{row}\n" for time_s, row in enumerate(rows))
+        trace = read_trace(log(f"time,{column}\n{text}"))
+        assert trace.energy_between(0, 5) == pytest.approx(50)
+        assert trace.samples_until(5) == 4
+        with pytest.raises(MeterError, match="too few usable samples"):
+            read_trace(log(f"time,{column}\n0,{absurd}\n1,{absurd}\n2,{true}\n"))
+
+    def test_total_without_end_is_refused(self, log: Log) -> None:
+        with pytest.raises(MeterError, match=r"line 3: no meter's total is 1e\+300 J"):
+            read_trace(log("time_s,energy_j\n0,1\n1,1e300\n2,1e300\n"))
+
+    def test_too_few_samples_are_a_fault(self, log: Log) -> None:
+        """Bridged gaps add up: ten seconds of which three were seen."""
+        powers = ["10", "", "", "", "10", "", "", "", "10", "", "10", *["10"] * 10]
+        text = "".join(f"{time_s},{power}\n" for time_s, power in enumerate(powers))
+        trace = read_trace(log("time,power\n" + text))
+        assert not trace.faults
+        assert trace.energy_between(10, 20) == pytest.approx(100)
+        with pytest.raises(MeterFault, match="3 of 10 samples in 10 s are too few"):
+            trace.energy_between(0, 10)
+
+    def test_moment_far_from_what_a_counter_showed_is_a_fault(self, log: Log) -> None:
+        """Its total is the truth, but nobody knows when in a long silence it grew."""
+        times = [*range(12), *range(40, 45)]
+        text = "".join(f"{time_s},{10 * time_s}\n" for time_s in times)
+        trace = read_trace(log("time_s,energy_j\n" + text))
+        assert trace.energy_between(3, 42) == pytest.approx(390)
+        assert trace.energy_between(11, 40) == pytest.approx(290)
+        for start_s, end_s in [(3, 20), (20, 42), (15, 30)]:
+            with pytest.raises(MeterFault, match="the log is silent for 29 s"):
+                trace.energy_between(start_s, end_s)
+
+    def test_stuck_meter_is_a_fault(self, log: Log) -> None:
+        powers = [10.0 + time_s % 3 for time_s in range(20)] + [10.0] * 700 + [11.0, 12.0]
+        text = "".join(f"{time_s},{power}\n" for time_s, power in enumerate(powers))
+        trace = read_trace(log("time,power\n" + text))
+        assert trace.energy_between(0, 500) > 0
+        with pytest.raises(MeterFault, match=r"log.csv: .* shown 10 W for .*: it is stuck"):
+            trace.energy_between(500, 700)
+
+    def test_absurd_sizes_are_refused(
+        self, tmp_path: Path, log: Log, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for text in ("x" * 10_000_000, "time,power\n0,1\n1," + "1" * 10_000_000):
+            with pytest.raises(MeterError, match=r"log.csv, line \d has no end; is it a log\?"):
+                read_trace(log(text))
+        with pytest.raises(MeterError, match="line 1 has no end"):
+            read_trace("/dev/zero")
+        monkeypatch.setattr(trace_files, "MOST_LINES", 50)
+        with pytest.raises(MeterError, match="has more than 50 lines; cut it, or average"):
+            read_trace(log("time,power\n" + "0,1\n" * 100))
+
+    def test_path_that_no_file_can_have_is_refused(self) -> None:
+        for path in ("a\0b", "x" * 5000, "/dev/null/x"):
+            with pytest.raises(MeterError, match=r"cannot be read .* give another path"):
+                read_trace(path)
 
     @pytest.mark.parametrize("text", ["time,power\n", "time,power\n1,2\n", "time_s,energy_j\n1,2"])
     def test_too_few_samples_are_refused(self, log: Log, text: str) -> None:

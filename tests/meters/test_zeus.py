@@ -178,7 +178,7 @@ def test_counts_the_gpus_that_are_meant(
     meter = AmdMeter(gpu=wanted)
     before = meter.read()
     gpus.energies_mj = [10 + 1000, 20 + 2000, 30 + 4000]
-    assert energy_between(before, meter.read())[0] == pytest.approx(energy_j)
+    assert energy_between(before, meter.read()).energy_j == pytest.approx(energy_j)
 
 
 @pytest.mark.parametrize("wanted", [1.0, -1.0, 0.5, float("nan"), float("inf"), "", "0", "x"])
@@ -213,7 +213,7 @@ def test_adds_the_parts_of_a_chip_once(install: Install) -> None:
         "ane_mj": 8004,
         "gpu_sram_mj": 16005,
     }
-    assert energy_between(before, meter.read())[0] == pytest.approx(15)
+    assert energy_between(before, meter.read()).energy_j == pytest.approx(15)
 
 
 @pytest.mark.parametrize("missing", ["dram_mj", "ane_mj"])

@@ -169,3 +169,17 @@ def test_a_pulse_sets_the_clocks(tmp_path: Path) -> None:
     assert path.read_text().splitlines()[0] != saved[0]  # the old one is as it was
     with pytest.raises(DataError, match="exists"):
         ampere.align(path, power, tmp_path / "new.ampere", pulse_at=EPOCH + 4.0137)
+
+
+@pytest.mark.parametrize("power_w", [0.0, -0.01])
+def test_a_log_that_shows_no_power_gives_no_joules(tmp_path: Path, power_w: float) -> None:
+    (found,) = align([row([2.0, 5.0])], trace(tmp_path, lambda t: power_w))
+    assert found.energy_j_per_step is None
+    assert "nothing usable" in str(found.failed)
+
+
+def test_the_samples_of_another_meter_are_left_behind(tmp_path: Path) -> None:
+    sampled = row([2.0, 5.0])
+    sampled = replace(sampled, bursts={**sampled.bursts, "samples": [12, 13]})
+    (found,) = align([sampled], trace(tmp_path, lambda t: 3.0))
+    assert "samples" not in found.bursts

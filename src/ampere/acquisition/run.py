@@ -111,9 +111,15 @@ class Run:
                 "drift": [_short(factor) for factor in drift.time],
                 "energy_drift": [_short(factor) for factor in drift.energy],
                 "outlier": [i for i, out in enumerate(outlier) if out],
+                **self._evidence(),
                 **({"faults": self.faults} if self.faults else {}),
             },
         )
+
+    def _evidence(self) -> dict[str, list[int]]:
+        """How many samples of a sensor each burst rests on; nothing, where it has none."""
+        samples = [burst.samples for burst in self.bursts if burst.samples is not None]
+        return {"samples": samples} if len(samples) == len(self.bursts) else {}
 
     def _charge(self, action: Callable[[], None]) -> None:
         """Do something with this workload; if it fails, the workload has failed, nobody else."""

@@ -141,8 +141,8 @@ def _show(look: dict[str, Json], meter: Meter, first: Reading) -> None:
 
     last = meter.read()
     look.update(resolution=asdict(meter.resolution), tells=_tells(meter.resolution))
-    energy_j, time_s = energy_between(first, last)
-    look.update(energy_j=energy_j, time_s=time_s, power_w=energy_j / time_s)
+    window = energy_between(first, last)
+    look.update(**asdict(window), power_w=window.power_w)
 
 
 def _tells(resolution: Resolution) -> str:

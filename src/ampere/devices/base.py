@@ -23,11 +23,15 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Burst:
-    """A number of steps in one go, with their joules and seconds in total."""
+    """A number of steps in one go, with their joules and seconds in total.
+
+    `samples` is how many of a sensor's the joules rest on, where they do.
+    """
 
     steps: int
     energy_j: float
     time_s: float
+    samples: int | None = None
 
 
 class Device(Protocol):

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ampere.meters.base import Meter, Provenance, Reading, Resolution, energy_between
+from ampere.meters.base import Meter, Provenance, Reading, Resolution, Window, energy_between
 from ampere.meters.registry import meter_classes, open_meter
 
 
@@ -49,11 +49,11 @@ class OutsideMeter:
         """Look at it now."""
         return self.open().read()
 
-    def energy_since(self, before: Reading, burst_s: float) -> float:
-        """Joules from an earlier reading until now, for a burst that itself took `burst_s`."""
-        energy_j, apart_s = energy_between(before, self.read())
-        self._lags_s.append(abs(apart_s - burst_s))
-        return energy_j
+    def energy_since(self, before: Reading, burst_s: float) -> Window:
+        """What it shows from an earlier reading until now, for a burst that took `burst_s`."""
+        window = energy_between(before, self.read())
+        self._lags_s.append(abs(window.time_s - burst_s))
+        return window
 
     def close(self) -> None:
         """Let go of it."""

@@ -154,8 +154,8 @@ class SimulatedDevice:
             raise DeviceError(f"a burst of {steps} steps runs nothing: use 1 or more")
         before = self._sensor.read(self.clock_s)
         self._run(self._loaded[handle], steps)
-        energy_j, time_s = energy_between(before, self._sensor.read(self.clock_s))
-        return Burst(steps, energy_j, time_s)
+        window = energy_between(before, self._sensor.read(self.clock_s))
+        return Burst(steps, window.energy_j, window.time_s)
 
     def unload(self, handle: int) -> None:
         """Forget a workload."""

@@ -5,7 +5,7 @@ It speaks JSON lines on standard input and output, one answer a request, and end
     {"do": "open", "meter": ..., "settings": ...}   -> {"framework": ..., "threads": ..., ...}
     {"do": "describe"}                              -> {"identity": ..., "conditions": ...}
     {"do": "load", "workload": ...}                 -> {"handle": 1}
-    {"do": "burst", "handle": 1, "steps": 20}       -> {"energy_j": ..., "time_s": ...}
+    {"do": "burst", "handle": 1, "steps": 20}       -> {"energy_j": ..., "time_s": ..., ...}
     {"do": "unload", "handle": 1}                   -> {}
     whatever goes wrong                             -> {"error": "OutOfMemory", "message": ...}
 
@@ -128,8 +128,8 @@ class Worker:
             gc.enable()
         if self.meter is None or before is None or after is None:
             return {"time_s": time_s}
-        energy_j, time_s = energy_between(before, after)
-        return {"energy_j": energy_j, "time_s": time_s, "resolution": asdict(self.meter.resolution)}
+        window = energy_between(before, after)
+        return {**asdict(window), "resolution": asdict(self.meter.resolution)}
 
     def unload(self, handle: int) -> dict[str, Any]:
         """Forget a workload."""

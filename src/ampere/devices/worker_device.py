@@ -189,8 +189,9 @@ class WorkerDevice(ABC):
         self._pace_s[handle] = time_s / steps
         if self._outside is None or before is None:
             self._resolution = Resolution(**answer["resolution"])
-            return Burst(steps, answer["energy_j"], time_s)
-        return Burst(steps, self._outside.energy_since(before, time_s), time_s)
+            return Burst(steps, answer["energy_j"], time_s, answer.get("samples"))
+        window = self._outside.energy_since(before, time_s)
+        return Burst(steps, window.energy_j, time_s, window.samples)
 
     def _persist(self, action: Callable[[], T]) -> T:
         """Do something that a lost connection does not hinder for long."""

@@ -50,7 +50,12 @@ def extrapolate(
         common,
         energy_j_per_step=energy_j,
         time_s_per_step=time_s,
-        bursts={"steps": burst.steps, "energy_j": [energy_j], "time_s": [time_s]},
+        bursts={
+            "steps": burst.steps,
+            "energy_j": [energy_j],
+            "time_s": [time_s],
+            **({} if burst.samples is None else {"samples": [burst.samples]}),
+        },
     )
 
 

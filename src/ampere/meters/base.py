@@ -11,6 +11,7 @@ from typing import ClassVar
 from ampere.errors import MeterError, MeterFault
 
 AUTO = "auto"  # whatever is best here
+SEEN = 0.5  # share of the samples due that a window must have
 UNKNOWN_ORIGIN = "of unknown origin"  # instead of `Provenance.origin` where there is none
 
 
@@ -56,11 +57,31 @@ _ORIGINS = {
 
 @dataclass(frozen=True)
 class Reading:
-    """One look at a meter: joules since an arbitrary start, at a monotonic time."""
+    """One look at a meter: joules since an arbitrary start, at a monotonic time.
+
+    Joules of a sensor rest on samples: on how many so far, those of the looks themselves left out,
+    and how far apart they should be. Of a counter every look is the total itself: it has none.
+    """
 
     energy_j: float
     time_s: float
     provenance: Provenance
+    samples: int | None = None
+    period_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Window:
+    """What two readings come to: joules, seconds, and the samples in between, if it has any."""
+
+    energy_j: float
+    time_s: float
+    samples: int | None = None
+
+    @property
+    def power_w(self) -> float:
+        """Mean watts."""
+        return self.energy_j / self.time_s
 
 
 @dataclass(frozen=True)
@@ -115,11 +136,12 @@ class Meter(ABC):
         """Let go of whatever it holds."""
 
 
-def energy_between(before: Reading, after: Reading) -> tuple[float, float]:
+def energy_between(before: Reading, after: Reading) -> Window:
     """Joules and seconds from one reading to a later one of the same meter.
 
     Raises:
-        MeterFault: If the readings cannot be true, or the meter did not move.
+        MeterFault: If the readings cannot be true, the meter did not move, or its samples are too
+            few (see `check_samples`).
     """
     if before.provenance is not after.provenance:
         raise MeterError(
@@ -138,4 +160,27 @@ def energy_between(before: Reading, after: Reading) -> tuple[float, float]:
         raise MeterFault(
             f"meter did not move in {time_s:g} s; run for longer or choose another meter"
         )
-    return energy_j, time_s
+    if before.samples is None or after.samples is None:
+        return Window(energy_j, time_s)
+    samples = after.samples - before.samples
+    check_samples(samples, time_s, after.period_s)
+    return Window(energy_j, time_s, samples)
+
+
+def check_samples(samples: int, time_s: float, period_s: float) -> None:
+    """Refuse joules of which nobody saw the middle.
+
+    A sample is due every `period_s`, and half of them must be there, rounded down: of a window of
+    two periods one, of twenty ten. The looks at both ends are no evidence of what lies between
+    them. Windows shorter than two periods need none: whoever measures makes them long enough
+    (`Resolution.window_s`).
+
+    Raises:
+        MeterFault: If they are fewer.
+    """
+    due = time_s / period_s if period_s > 0 else 0.0
+    if samples + 1 <= SEEN * due:
+        raise MeterFault(
+            f"{samples} of {due:.0f} samples in {time_s:.3g} s are too few to tell what was spent:"
+            " the sensor was slow, or its thread could not run; set a longer period_s"
+        )

@@ -18,11 +18,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from ampere.errors import MeterError, MeterFault
+from ampere.core.fields import Fields, parse_json
+from ampere.core.files import read_whole, write_whole
+from ampere.errors import DataError, MeterError, MeterFault
 from ampere.meters.base import Meter, Reading, energy_between
 
+LEAST_W, MOST_W = 1e-6, 1e6  # of any machine that somebody trains on
+MOST_BYTES = 65536  # of what is kept
 SECONDS = 4.0  # of each load, or what the meter needs
 TRIES = 3
 SPIN = "import sys, time\nwhile time.process_time() < float(sys.argv[1]): pass\n"
@@ -62,7 +65,11 @@ class Calibration:
 
 def fit_watts(loads: Sequence[Load], against: str, when: str) -> Calibration:
     """The watts that explain these loads best."""
-    usable = [load for load in loads if 0 < load.energy_j < math.inf and load.time_s > 0]
+    usable = [
+        load
+        for load in loads
+        if load.time_s > 0 and LEAST_W <= load.energy_j / load.time_s <= MOST_W
+    ]
     busy = [load.cpu_s / load.time_s for load in usable]
     if len(usable) < 2 or max(busy) - min(busy) < 0.2:
         raise MeterError(
@@ -79,7 +86,7 @@ def fit_watts(loads: Sequence[Load], against: str, when: str) -> Calibration:
     joint = sum(w * (b - mean_busy) * (p - mean_w) for w, b, p in zip(weights, busy, powers))
     active_w = joint / spread
     idle_w = mean_w - active_w * mean_busy
-    if active_w <= 0 or idle_w < 0:
+    if not (0 < active_w <= MOST_W and 0 <= idle_w <= MOST_W):
         raise MeterError(
             f"these loads make no sense of the model ({idle_w:.3g} W idle, {active_w:.3g} W a busy"
             " core): neither may be below 0; measure again on a quiet machine"
@@ -110,9 +117,7 @@ def store(calibration: Calibration) -> Path:
     path = _path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(asdict(calibration), indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_whole(path, json.dumps(asdict(calibration), indent=1) + "\n")
     except OSError as error:
         raise MeterError(f"{path} cannot be written: {error.strerror}") from None
     return path
@@ -122,21 +127,17 @@ def stored() -> Calibration | None:
     """What was kept, if anything."""
     path = _path()
     try:
-        row: Any = json.loads(path.read_text(encoding="utf-8"))
-        watts = float(row["idle_w"]), float(row["active_w"])
-        off = None if row["error"] is None else float(row["error"])
-        if not all(0 <= number < math.inf for number in (*watts, off or 0.0)) or not any(watts):
-            raise ValueError(f"no watts of a processor: {watts} W ± {off}")
+        row = Fields(parse_json(read_whole(path, MOST_BYTES)))
         return Calibration(
-            idle_w=watts[0],
-            active_w=watts[1],
-            error=off,
-            against=str(row["against"]),
-            when=str(row["when"]),
+            idle_w=row.number("idle_w", least=0.0, most=MOST_W),
+            active_w=row.number("active_w", above=0.0, most=MOST_W),
+            error=row.number("error", None, least=0.0),
+            against=row.text("against", most=1000),
+            when=row.text("when", most=100),
         )
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
+    except (OSError, DataError) as error:
         raise MeterError(f"{path} is damaged ({error}): delete it, or calibrate again") from None
 
 
@@ -148,14 +149,16 @@ def calibrated(name: str, settings: Mapping[str, float | str]) -> dict[str, floa
 
 def _run_load(meter: Meter, busy: int, seconds: float) -> Load:
     for left in reversed(range(TRIES)):
-        spinners = [
-            subprocess.Popen([sys.executable, "-c", SPIN, str(4 * seconds)]) for _ in range(busy)
-        ]
+        spinners: list[subprocess.Popen[bytes]] = []
         try:
+            for _ in range(busy):
+                spinners.append(_spin(4 * seconds + 5))
             time.sleep(0.3)  # until they are all under way
             before = _cpu_s(spinners), meter.read()
             time.sleep(seconds)
             after = _cpu_s(spinners), meter.read()
+            if any(spinner.poll() is not None for spinner in spinners):
+                raise MeterFault("a process that kept a core busy has ended; calibrate again")
             return _load(before, after)
         except MeterFault:
             if not left:
@@ -167,9 +170,17 @@ def _run_load(meter: Meter, busy: int, seconds: float) -> Load:
     raise AssertionError("the last try returns or raises")
 
 
+def _spin(seconds: float) -> subprocess.Popen[bytes]:
+    """A process that keeps a core busy for so long."""
+    try:
+        return subprocess.Popen([sys.executable, "-c", SPIN, str(seconds)])
+    except OSError as error:
+        raise MeterError(f"no core can be kept busy ({error.strerror}); try again") from None
+
+
 def _load(before: tuple[float, Reading], after: tuple[float, Reading]) -> Load:
-    energy_j, time_s = energy_between(before[1], after[1])
-    return Load(time_s, after[0] - before[0], energy_j)
+    window = energy_between(before[1], after[1])
+    return Load(window.time_s, after[0] - before[0], window.energy_j)
 
 
 def _cpu_s(processes: Sequence[subprocess.Popen[bytes]]) -> float:

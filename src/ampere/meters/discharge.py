@@ -11,7 +11,8 @@ A battery shows what is left in it, or what is drawn from it, in steps and from 
 It tells of the whole device only while nothing else feeds it. A look at a device that is plugged in
 is refused, and so is the next reading if a charger came and went since the last one.
 
-How coarse a gauge is differs from device to device, so a thread looks every `period_s` and learns.
+A thread looks every `period_s`: it sees chargers that come and go, and a reading says how many of
+its looks it rests on. How coarse a gauge is differs from device to device, so it also learns.
 What was seen from a to b, after p and before n, stood for b - a at least and for n - p at most. The
 time between updates is the documented one, but no less than the median of the former, and else no
 more than the median of the latter: looks that are rare (0 at least, long at most) change nothing.
@@ -24,7 +25,6 @@ from __future__ import annotations
 import contextlib
 import math
 import statistics
-import subprocess
 import threading
 import time
 from abc import abstractmethod
@@ -36,6 +36,7 @@ from typing import ClassVar
 from ampere.errors import MeterError, MeterFault
 from ampere.meters.base import AUTO, Meter, Provenance, Reading, Resolution
 from ampere.meters.integration import Integral
+from ampere.meters.sampler import Sampler
 
 SOURCES = ("energy", "charge", "power")  # best first: what is counted misses no peak
 MOVES = 3  # so many must have been seen before anything is learnt from them
@@ -139,10 +140,10 @@ class DischargeMeter(Meter):
         self._levels: dict[str, _Level] = {}
         self._doubted: set[str] = set()  # batteries whose last level was not believed
         self._spoilt: MeterFault | None = None  # why joules since the last reading are unknown
+        self._samples = 0  # of the thread, that could be used
         self._count(time_s, batteries)
         self._lock = threading.Lock()
-        self._ended = threading.Event()
-        threading.Thread(target=self._run, daemon=True).start()
+        self._sampler = Sampler(self._tick, period_s)
 
     @classmethod
     def obstacle(cls, *where: str) -> str | None:
@@ -165,27 +166,30 @@ class DischargeMeter(Meter):
     def read(self) -> Reading:
         """Joules since the meter was opened."""
         with self._lock:
+            trouble = self._sampler.trouble()  # first: a slow tool would make it look late
             try:
-                time_s = self._sample()
+                time_s, _ = self._sample()
             finally:
                 spoilt, self._spoilt = self._spoilt, None
-            if spoilt is not None:
-                raise spoilt
+            if trouble or spoilt is not None:
+                raise spoilt or MeterFault(trouble)
             counted = self._source != "power"
             energy_j = self._total_j if counted else self._integral.look(time_s)
-            return Reading(energy_j, time_s, self.provenance)
+            return Reading(energy_j, time_s, self.provenance, self._samples, self._period_s)
 
     def close(self) -> None:
         """End the thread."""
-        self._ended.set()
+        self._sampler.end()
 
-    def _run(self) -> None:
-        while not self._ended.wait(self._period_s):
-            with self._lock, contextlib.suppress(MeterError):  # a look may be missing
-                self._sample()
+    def _tick(self) -> None:
+        with self._lock, contextlib.suppress(MeterError):  # a look may be missing
+            self._samples += self._sample()[1]
 
-    def _sample(self) -> float:
-        """Look once; what spoils the joules since the last reading is kept for the next one."""
+    def _sample(self) -> tuple[float, bool]:
+        """Look once: when that was, and whether what was seen can be true.
+
+        What spoils the joules since the last reading is kept for the next one.
+        """
         try:
             time_s, batteries = self._look()
         except PluggedIn as error:
@@ -193,8 +197,7 @@ class DischargeMeter(Meter):
             self._levels.clear()  # while it is charged, they say nothing
             self._doubted.clear()
             raise
-        self._count(time_s, batteries)
-        return time_s
+        return time_s, self._count(time_s, batteries)
 
     def _look(self) -> tuple[float, Mapping[str, Battery]]:
         """One look, which stands for the middle of the time that it takes."""
@@ -217,22 +220,22 @@ class DischargeMeter(Meter):
             raise MeterError(f"the battery does not show {source}; choose of {', '.join(usable)}")
         return usable[0] if source == AUTO else source
 
-    def _count(self, time_s: float, batteries: Mapping[str, Battery]) -> None:
+    def _count(self, time_s: float, batteries: Mapping[str, Battery]) -> bool:
         for name, battery in batteries.items():
             if not battery.shows(self._source):
                 raise MeterFault(f"battery {name} shows no {self._source} that can be true")
         if self._source == "power":
             power_w = sum(battery.power_w or 0.0 for battery in batteries.values())
-            self._integral.add(time_s, power_w if power_w <= self.most_w else math.nan)
             self._fineness.look(time_s, power_w)
             learnt_s = self._fineness.resolution.period_s
             self.resolution = Resolution(period_s=max(learnt_s, self._period_s))
-            return
+            return self._integral.add(time_s, power_w if power_w <= self.most_w else math.nan)
         for name, battery in batteries.items():
             left, unit_j = battery.level(self._source) or (math.nan, math.nan)
             self._total_j += self._spent_j(name, _Level(left, unit_j, time_s))
         self._fineness.look(time_s, self._total_j)
         self.resolution = self._fineness.resolution
+        return not self._doubted
 
     def _spent_j(self, name: str, now: _Level) -> float:
         """Joules that left a battery since the last look that was believed."""
@@ -252,23 +255,3 @@ class DischargeMeter(Meter):
             self._levels[name] = now
         self._doubted ^= {name}
         return 0.0
-
-
-def run_tool(command: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-    """What a tool on this machine answers, whatever its exit code; it cannot hang."""
-    try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise MeterError(f"{command[0]} is not installed here, or not on the PATH") from None
-    except subprocess.TimeoutExpired:
-        raise MeterFault(f"{command[0]} did not answer within {timeout_s:g} s") from None
-    except (OSError, ValueError, TypeError, OverflowError) as error:
-        raise MeterError(f"{command[0]} cannot be run ({error})") from error

@@ -7,9 +7,10 @@ r"""Watts to joules, once for all meters that only show power.
       └──────────────────────── time
 
 A thread reads the sensor every `period_s`, and each look at the meter takes a sample of its own, so
-that a window begins and ends with one. Samples that cannot be true (zero, negative, not a number)
-are left out. Where none is left for `GAP` periods, or where the sensor shows the very same number
-for `frozen_s`, nobody knows what was spent: the next look is a `MeterFault`.
+that a window begins and ends with one. Samples that cannot be true (zero, negative, not a number,
+more than `MOST_W`) are left out. Where none is left for `GAP` periods, where the sensor shows the
+very same number for `frozen_s`, or where the thread could not run, nobody knows what was spent: the
+next look is a `MeterFault`. How many samples the thread took stands in each reading.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from typing import ClassVar
 
 from ampere.errors import MeterError, MeterFault
 from ampere.meters.base import Meter, Provenance, Reading, Resolution
+from ampere.meters.sampler import GAP, Sampler
 
-GAP = 10  # periods without a sample that can be bridged
+MOST_W = 1e6  # no device that trains networks draws more
 
 
 class Integral:
@@ -52,17 +54,17 @@ class Integral:
         self._bad = ""  # what the samples since the last good one showed
         self._fault = ""
 
-    def add(self, time_s: float, power_w: float) -> None:
-        """One more sample; the order is that of time."""
-        if not math.isfinite(power_w) or power_w <= self._floor_w:
+    def add(self, time_s: float, power_w: float) -> bool:
+        """One more sample, and whether it can be true; the order is that of time."""
+        if not self._floor_w < power_w <= MOST_W:  # NaN is neither
             self._bad = f"{power_w:g} W"
-            return
+            return False
         if self._last is None:
             self._same_since_s = time_s
         else:
             last_s, last_w = self._last
             if time_s <= last_s:
-                return
+                return False
             silent_s = time_s - self._seen_s
             if silent_s > self._gap_s:
                 shown = f", it showed {self._bad}" if self._bad else ""
@@ -74,6 +76,11 @@ class Integral:
                 self._fault = f"the sensor has shown {power_w:g} W for {stuck_s:.3g} s: it is stuck"
             self.energy_j += ((last_w + power_w) / 2 - self._idle_w) * (time_s - last_s)
         self._last, self._seen_s, self._bad = (time_s, power_w), time_s, ""
+        return True
+
+    def spoil(self, reason: str) -> None:
+        """For another reason, nobody knows what was spent: the next look says so."""
+        self._fault = reason
 
     def look(self, time_s: float) -> float:
         """Joules up to now; a fault since the last look is raised, and forgotten.
@@ -110,12 +117,13 @@ class PowerMeter(Meter):
         if not 0 <= idle_w < math.inf:
             raise MeterError(f"meter {self.name}: idle_w={idle_w} must be watts, 0 or more")
         self.resolution = Resolution(period_s=period_s)
+        self._period_s = period_s
         self._integral = Integral(period_s, idle_w, self.frozen_s)
         self._lock = threading.Lock()
-        self._ended = threading.Event()
+        self._samples = 0  # of the thread: looks are no evidence of what lies between them
         self._failed: MeterError | None = None
         self._sample()
-        threading.Thread(target=self._run, args=(period_s,), daemon=True).start()
+        self._sampler = Sampler(self._tick, period_s)
 
     @abstractmethod
     def power_w(self) -> float:
@@ -123,31 +131,36 @@ class PowerMeter(Meter):
 
     def read(self) -> Reading:
         """Joules since the meter was opened, a sample at this moment included."""
-        time_s = self._sample()
         with self._lock:
+            trouble = self._sampler.trouble()  # first: a slow sensor would make it look late
+            time_s, _ = self._sample()
+            if trouble:
+                self._integral.spoil(trouble)
             if self._failed is not None:
                 raise self._failed
-            return Reading(self._integral.look(time_s), time_s, self.provenance)
+            energy_j = self._integral.look(time_s)
+            return Reading(energy_j, time_s, self.provenance, self._samples, self._period_s)
 
     def close(self) -> None:
         """End the thread."""
-        self._ended.set()
+        self._sampler.end()
 
-    def _sample(self) -> float:
-        """Read the sensor; the sample stands for the middle of the time that this takes."""
+    def _sample(self) -> tuple[float, bool]:
+        """Read the sensor: when that was done, and whether what it showed can be true.
+
+        The sample stands for the middle of the time that this takes.
+        """
+        begin_s = time.perf_counter()
+        try:
+            power_w = float(self.power_w())
+            self._failed = None
+        except MeterFault:
+            power_w = math.nan
+        except MeterError as error:
+            self._failed, power_w = error, math.nan
+        end_s = time.perf_counter()
+        return end_s, self._integral.add((begin_s + end_s) / 2, power_w)
+
+    def _tick(self) -> None:
         with self._lock:
-            begin_s = time.perf_counter()
-            try:
-                power_w = self.power_w()
-                self._failed = None
-            except MeterFault:
-                power_w = math.nan
-            except MeterError as error:
-                self._failed, power_w = error, math.nan
-            end_s = time.perf_counter()
-            self._integral.add((begin_s + end_s) / 2, power_w)
-            return end_s
-
-    def _run(self, period_s: float) -> None:
-        while not self._ended.wait(period_s):
-            self._sample()
+            self._samples += self._sample()[1]

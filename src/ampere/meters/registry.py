@@ -20,7 +20,7 @@ from typing import Any
 
 from ampere.errors import MeterError
 from ampere.meters import drivers
-from ampere.meters.base import AUTO, Meter, Provenance, Reading, Resolution, energy_between
+from ampere.meters.base import AUTO, Meter, Provenance, Reading, Resolution, Window, energy_between
 
 __all__ = [
     "AUTO",
@@ -29,6 +29,7 @@ __all__ = [
     "Provenance",
     "Reading",
     "Resolution",
+    "Window",
     "choose_meter",
     "describe_meters",
     "energy_between",
@@ -80,6 +81,8 @@ def choose_meter(name: str = AUTO, accelerator: str = "cpu") -> str:
     Simulated and recorded joules, and those that come too late to guide profiling, are only taken
     when named.
     """
+    if not isinstance(name, str):  # text of a file or a device is none
+        raise MeterError(f"a meter is named by a text that the user typed, not by {name!r:.80}")
     return _best(accelerator) if name == AUTO else _find(name).name
 
 
@@ -90,6 +93,11 @@ def open_meter(name: str = AUTO, /, **settings: float | str) -> Meter:
         MeterError: If there is no such meter or setting, or the meter cannot be used here.
     """
     name = choose_meter(name)
+    for setting, value in settings.items():
+        if not isinstance(value, (int, float, str)):
+            raise MeterError(
+                f"meter {name}: {setting} must be a number or a text, not {value!r:.80}"
+            )
     driver: Any = _load(_find(name))  # settings differ from driver to driver
     signature = inspect.signature(driver)
     try:

@@ -11,8 +11,9 @@ or is epoch seconds, epoch milliseconds or an ISO 8601 date (without a zone: thi
 PyMonsoon writes seconds below `Time(ms)`, and stamps a packet of samples with one time: rows of the
 same time are averaged. The channels of a Monsoon that have a voltage are added up.
 
-An empty cell or `nan` is a lost sample, and so are watts below `FLOOR_W` (noise around 0 is not).
-What that means for the joules is decided where those of every meter are: in `Integral`.
+An empty cell or `nan` is a lost sample, and so are watts below `FLOOR_W` (noise around 0 is not) or
+beyond what any device draws. What that means for the joules is decided where those of every meter
+are: in `Integral`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,10 @@ FORMATS = {
 }
 TIMES = ("time", "timestamp", "time stamp", "datetime", "date time", "elapsed time")
 FLOOR_W = -0.05
+FROZEN_S = 600.0  # a lab's meter has more digits than the same ones for so long
+MOST_J = 1e12  # of a running total; beyond, its digits no longer tell a joule's parts
+LONGEST = 65536  # bytes of a line
+MOST_LINES = 20_000_000  # over an hour of a Monsoon's 5 kHz
 
 _SCALES = {"": 1.0, "k": 1e3, "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9}
 _UNITS = {
@@ -81,10 +86,10 @@ class TraceReader:
         self._titles: list[str] = []  # lines up to the header
         self._columns: _Columns | None = None
         self._stamp_s = self._last_j = -math.inf
-        self._rows: list[float] = []  # the values of that time
+        self._rows = array("d")  # the values of that time
         self._early: list[tuple[float, float]] = []
         self._integral: Integral | None = None
-        self._times_s, self._totals_j = array("d"), array("d")
+        self._times_s, self._totals_j, self._lost_s = array("d"), array("d"), array("d")
         self._faults: list[tuple[float, float, str]] = []
 
     def poll(self, *, complete: bool = False) -> float:
@@ -98,16 +103,16 @@ class TraceReader:
                 if file.seek(0, 2) < self._offset:
                     raise MeterError(f"{self._path} became shorter; record into a new file")
                 file.seek(self._offset)
-                for line in file:
+                while line := file.readline(LONGEST):
+                    self._check_size(line)
                     if not (line.endswith(b"\n") or complete):
                         break
                     self._offset += len(line)
                     self._line += 1
                     self._take(line.decode("utf-8", "replace").strip("\ufeff\r\n "))
-        except OSError as error:
-            raise MeterError(
-                f"{self._path} cannot be read ({error.strerror}); give another path"
-            ) from error
+        except (OSError, ValueError) as error:  # the latter: a path that no file can have
+            reason = getattr(error, "strerror", error)
+            raise MeterError(f"{self._path} cannot be read ({reason}); give another path") from None
         if complete:
             self._end_time()
             self._begin()
@@ -119,7 +124,19 @@ class TraceReader:
             raise self._unreadable()
         if len(self._times_s) < 2:
             raise MeterError(f"{self._path} holds too few usable samples; record for longer")
-        return PowerTrace(self._times_s[:], self._totals_j[:], tuple(self._faults))
+        return PowerTrace(
+            self._times_s[:],
+            self._totals_j[:],
+            tuple(self._faults),
+            lost_s=self._lost_s[:],
+            counted=self._columns.total,
+        )
+
+    def _check_size(self, line: bytes) -> None:
+        if len(line) == LONGEST and not line.endswith(b"\n"):
+            raise MeterError(f"{self._path}, line {self._line + 1} has no end; is it a log?")
+        if self._line >= MOST_LINES:
+            raise MeterError(f"{self._path} has more than {MOST_LINES} lines; cut it, or average")
 
     def _take(self, line: str) -> None:
         if self._columns is None:
@@ -142,6 +159,8 @@ class TraceReader:
         if columns.total and value < self._last_j:
             span = f"{self._last_j:g} to {value:g} J"
             raise MeterError(f"{where}: the total falls from {span}; correct the log")
+        if columns.total and abs(value) > MOST_J:
+            raise MeterError(f"{where}: no meter's total is {value:g} J; correct the log")
         if time_s > self._stamp_s:
             self._end_time()
         self._stamp_s = time_s
@@ -150,7 +169,7 @@ class TraceReader:
 
     def _end_time(self) -> None:
         """All rows of one time are known: together they are one sample."""
-        rows, self._rows = self._rows, []
+        rows, self._rows = self._rows, array("d")
         values = [value for value in rows if math.isfinite(value)]
         if not rows or self._columns is None:
             return
@@ -165,7 +184,7 @@ class TraceReader:
             if len(self._early) == _EARLY:
                 self._begin()
             return
-        self._integral.add(time_s, power_w)
+        believed = self._integral.add(time_s, power_w)
         try:
             self._integral.look(time_s)
         except MeterFault as fault:
@@ -175,6 +194,8 @@ class TraceReader:
             if self._faults and self._faults[-1][1] == since_s:
                 since_s = self._faults.pop()[0]
             self._faults.append((since_s, time_s, f"{self._path}: {fault}"))
+        if not believed:
+            self._lost_s.append(time_s)
         self._append(time_s, self._integral.energy_j)
 
     def _append(self, time_s: float, total_j: float) -> None:
@@ -191,7 +212,7 @@ class TraceReader:
                 f"{self._path}: PyMonsoon writes seconds below Time(ms), but {period_s:g} from row "
                 "to row is too slow for a Monsoon; rename the column to Time(s) or Timestamp(ms)"
             )
-        self._integral = Integral(period_s, floor_w=FLOOR_W)
+        self._integral = Integral(period_s, frozen_s=FROZEN_S, floor_w=FLOOR_W)
         early, self._early = self._early, []
         for time_s, power_w in early:
             self._sample(time_s, power_w)

@@ -7,9 +7,12 @@ import statistics
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 from ampere.errors import MeterError, MeterFault
+from ampere.meters.base import check_samples
+from ampere.meters.sampler import GAP
 
 _CELLS = 50  # in the shortest part of a pulse
 _MOST_CELLS = 1_000_000
@@ -25,11 +28,15 @@ class PowerTrace:
         times_s: The log's own clock, rising.
         totals_j: Joules up to each of these times, from an arbitrary start.
         faults: Beginning, end and reason of each part that cannot be trusted.
+        lost_s: Those of the times at which there was no sample that can be true.
+        counted: The totals are a counter's, and no sums of samples.
     """
 
     times_s: Sequence[float]
     totals_j: Sequence[float]
     faults: tuple[tuple[float, float, str], ...] = ()
+    lost_s: Sequence[float] = ()
+    counted: bool = False
 
     @property
     def start_s(self) -> float:
@@ -41,7 +48,7 @@ class PowerTrace:
         """Time of the last sample."""
         return self.times_s[-1]
 
-    @property
+    @cached_property
     def period_s(self) -> float:
         """Seconds from one sample to the next, as a rule."""
         return median_step(self.times_s[:1000])
@@ -57,24 +64,45 @@ class PowerTrace:
                 f"the log covers {self.start_s:.3f} to {self.end_s:.3f} s, not {time_s:.3f} s; "
                 "start recording earlier, or give its clock's offset_s"
             )
-        right = min(bisect_right(self.times_s, time_s), len(self.times_s) - 1)
+        right = self._right_of(time_s)
         left_s, right_s = self.times_s[right - 1], self.times_s[right]
         left_j, right_j = self.totals_j[right - 1], self.totals_j[right]
         return left_j + (right_j - left_j) * ((time_s - left_s) / (right_s - left_s))
 
-    def energy_between(self, start_s: float, end_s: float) -> float:
-        """Joules from one moment to a later one.
+    def samples_until(self, time_s: float) -> int:
+        """How many samples the joules up to a moment rest on."""
+        return bisect_right(self.times_s, time_s) - bisect_right(self.lost_s, time_s)
+
+    def check(self, start_s: float, end_s: float) -> None:
+        """Refuse what lies between two moments, if any of it cannot be trusted.
 
         Raises:
-            MeterFault: If a part of the log in between cannot be trusted.
-            MeterError: If the log does not reach there.
+            MeterFault: A part of the log is faulty, or a moment far from what a counter showed.
         """
         if end_s < start_s:
             raise MeterFault(f"the clock ran back by {start_s - end_s:g} s; measure again")
         for since_s, until_s, reason in self.faults:
             if since_s < end_s and until_s > start_s:
                 raise MeterFault(reason)
+        for moment_s in (start_s, end_s) if self.counted else ():
+            right = self._right_of(moment_s)
+            left_s, right_s = self.times_s[right - 1], self.times_s[right]
+            if left_s < moment_s < right_s and right_s - left_s > GAP * self.period_s:
+                raise MeterFault(f"the log is silent for {right_s - left_s:.3g} s; measure again")
+
+    def energy_between(self, start_s: float, end_s: float) -> float:
+        """Joules from one moment to a later one.
+
+        Raises:
+            MeterFault: If a part of the log in between cannot be trusted, or its samples are too
+                few (see `check_samples`).
+            MeterError: If the log does not reach there.
+        """
+        self.check(start_s, end_s)
         energy_j = self.total_j(end_s) - self.total_j(start_s)
+        if not self.counted:
+            samples = self.samples_until(end_s) - self.samples_until(start_s)
+            check_samples(samples, end_s - start_s, self.period_s)
         if not math.isfinite(energy_j):
             raise MeterFault("the log's watts add up to no finite number of joules")
         return energy_j
@@ -105,6 +133,10 @@ class PowerTrace:
         if max(rivals, default=0.0) > _RIVAL * scores[best]:
             raise MeterError("the pulse seems to be in the log twice; leave the machine alone")
         return self._refined(pattern, start_s + best * cell_s, cell_s)
+
+    def _right_of(self, time_s: float) -> int:
+        """The first sample after a moment, or the last one."""
+        return min(bisect_right(self.times_s, time_s), len(self.times_s) - 1)
 
     def _refined(self, pattern: Sequence[float], near_s: float, cell_s: float) -> float:
         """The moment near this one at which busy and idle parts differ most."""

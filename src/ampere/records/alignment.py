@@ -82,6 +82,7 @@ def _aligned(row: Measurement, trace: PowerTrace, offset_s: float) -> Measuremen
             failed=Failure("the log has nothing usable for it", Cause.METER),
         )
     mean = statistics.fmean(kept)
+    others = {name: values for name, values in bursts.items() if name != "samples"}  # not the log's
     return replace(
         row,
         energy_j_per_step=mean,
@@ -89,13 +90,14 @@ def _aligned(row: Measurement, trace: PowerTrace, offset_s: float) -> Measuremen
         spread=statistics.stdev(kept) / mean if len(kept) > 1 else 0.0,
         repeats=len(kept),
         provenance=Provenance.EXTERNAL,
-        bursts={**bursts, "energy_j": joules, "energy_drift": bursts["drift"]},
+        bursts={**others, "energy_j": joules, "energy_drift": bursts["drift"]},
     )
 
 
 def _joules(trace: PowerTrace, start_s: float, time_s: float) -> float:
     """What the log says of a burst; NaN where it cannot be trusted."""
     try:
-        return trace.energy_between(start_s, start_s + time_s)
+        energy_j = trace.energy_between(start_s, start_s + time_s)
     except MeterFault:
         return math.nan
+    return energy_j if energy_j > 0 else math.nan  # noise around 0 W is no training

@@ -104,11 +104,11 @@ class Run:
         self.tuner.run(batches)
         synchronise(settings)
         try:
-            energy_j, time_s = energy_between(before, _look(meter))
+            window = energy_between(before, _look(meter))
         except MeterFault as fault:
             raise MeterError(f"{fault}; a study needs turns (every) that its meter tells") from None
-        self.energy_j += energy_j
-        self.time_s += time_s
+        self.energy_j += window.energy_j
+        self.time_s += window.time_s
 
     def look(self, turn: int, validation: Samples) -> None:
         """Note how it is after a turn of so many steps."""

@@ -25,7 +25,8 @@ from typing import ClassVar
 
 from ampere.errors import MeterError, MeterFault
 from ampere.meters.base import AUTO, Resolution
-from ampere.meters.discharge import Battery, DischargeMeter, PluggedIn, run_tool
+from ampere.meters.discharge import Battery, DischargeMeter, PluggedIn
+from ampere.meters.tool import run_tool
 
 SCRIPT = (
     "{ cd /sys/class/power_supply && for supply in battery bms *fg*; do"

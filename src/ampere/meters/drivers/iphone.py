@@ -21,7 +21,8 @@ from typing import Any, ClassVar
 
 from ampere.errors import MeterError, MeterFault
 from ampere.meters.base import AUTO, Resolution
-from ampere.meters.discharge import Battery, DischargeMeter, PluggedIn, run_tool
+from ampere.meters.discharge import Battery, DischargeMeter, PluggedIn
+from ampere.meters.tool import run_tool
 
 COMMAND = "pymobiledevice3"
 POWERED = ("ExternalConnected", "AppleRawExternalConnected", "IsCharging")

@@ -18,9 +18,10 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import ClassVar
 
-from ampere.errors import MeterError
+from ampere.errors import MeterError, MeterFault
 from ampere.meters.base import AUTO, Meter, Provenance, Reading, Resolution
 from ampere.meters.trace_files import TraceReader
 from ampere.meters.traces import PowerTrace
@@ -28,6 +29,7 @@ from ampere.meters.traces import PowerTrace
 PULSE = (1.0, 1.0, 2.0, 1.0, 1.0)  # seconds busy, idle, busy and so on: like no other load
 POLL_S = 0.02
 AHEAD_S = 1.0  # by which the log's clock may be wrong
+SET_S, SLEWED = 0.01, 0.001  # by which this machine's may differ from its steady one: if set, more
 
 
 class _Moment(Reading):
@@ -37,17 +39,27 @@ class _Moment(Reading):
     both moments are only noted, and looked up when the burst is over.
     """
 
-    _look: Callable[[], float]
+    _look: Callable[[], Reading]
 
-    def __init__(self, time_s: float, look: Callable[[], float]) -> None:
-        for name, value in {"time_s": time_s, "_look": look}.items():
+    def __init__(self, time_s: float, look: Callable[[], Reading]) -> None:
+        values = {"time_s": time_s, "provenance": Provenance.EXTERNAL, "_look": lru_cache(1)(look)}
+        for name, value in values.items():
             object.__setattr__(self, name, value)  # readings are frozen
-        object.__setattr__(self, "provenance", Provenance.EXTERNAL)
 
     @property
     def energy_j(self) -> float:
         """Joules from the log's start to this moment."""
-        return self._look()
+        return self._look().energy_j
+
+    @property
+    def samples(self) -> int | None:
+        """Samples of the log up to this moment."""
+        return self._look().samples
+
+    @property
+    def period_s(self) -> float:
+        """Seconds from one to the next."""
+        return self._look().period_s
 
 
 class LogMeter(Meter):
@@ -76,7 +88,7 @@ class LogMeter(Meter):
         self._reader = TraceReader(path, format)
         self._clock: Callable[[], float] = time.time if align == "time" else time.perf_counter
         self._shift_s = (0.0 if align == "time" else self._find_pulse()) - offset_s
-        self._since_s = self._now_s()
+        self._since_s, self._steady_s = self._now_s(), time.perf_counter()
         self.resolution = Resolution(period_s=self._look(self._since_s).period_s)
 
     @classmethod
@@ -87,14 +99,22 @@ class LogMeter(Meter):
     def read(self) -> Reading:
         """This moment; whoever asks for its joules waits until the log has come that far."""
         time_s, now_s = time.perf_counter(), self._now_s()
-        since_s, self._since_s = self._since_s, now_s
-        return _Moment(time_s, lambda: self._total_j(since_s, now_s))
+        passed_s, set_s = time_s - self._steady_s, now_s - self._since_s - time_s + self._steady_s
+        since_s, self._since_s, self._steady_s = self._since_s, now_s, time_s
 
-    def _total_j(self, since_s: float, now_s: float) -> float:
+        def look() -> Reading:
+            if abs(set_s) > SET_S + SLEWED * passed_s:
+                raise MeterFault(f"this machine's clock was set by {set_s:.3g} s; measure again")
+            return self._reading(since_s, now_s, time_s)
+
+        return _Moment(time_s, look)
+
+    def _reading(self, since_s: float, now_s: float, time_s: float) -> Reading:
         """Joules from the log's start to a moment; raises what is wrong with the log since."""
         trace = self._look(now_s)
-        trace.energy_between(since_s, now_s)
-        return trace.total_j(now_s)
+        trace.check(since_s, now_s)
+        samples = None if trace.counted else trace.samples_until(now_s)
+        return Reading(trace.total_j(now_s), time_s, self.provenance, samples, trace.period_s)
 
     def _now_s(self) -> float:
         """Now, on the log's clock."""

@@ -131,7 +131,7 @@ def _ask(nvml: Any, function: str, *arguments: Any) -> Any:
     """Call NVML; what may pass becomes a fault, the rest an error."""
     try:
         return getattr(nvml, function)(*arguments)
-    except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):
+    except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound, AttributeError):
         raise _NotSupported(f"this GPU or driver has no {function}; choose another meter") from None
     except (nvml.NVMLError_Unknown, nvml.NVMLError_Timeout) as error:
         raise MeterFault(f"{function}: {error}") from None

@@ -40,5 +40,5 @@ class ReplayMeter(Meter):
             )
         self._next += 1
         if index:
-            self._trace.energy_between(times_s[index - 1], times_s[index])  # raises its faults
+            self._trace.check(times_s[index - 1], times_s[index])
         return Reading(self._trace.totals_j[index], times_s[index], self.provenance)

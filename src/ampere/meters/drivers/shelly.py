@@ -12,11 +12,13 @@ not supported: Gen2 wants digests that old Pythons cannot make.
 
 from __future__ import annotations
 
+import http.client
 import json
 import math
-import urllib.error
-import urllib.request
-from http.client import HTTPException
+import socket
+import threading
+import time
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from ampere.errors import MeterError, MeterFault
@@ -28,7 +30,8 @@ METHODS = {
     "/rpc/PM1.GetStatus?id={}": "apower",
     "/meter/{}": "power",
 }
-TIMEOUT_S = 3.0
+TIMEOUT_S = 3.0  # of a whole answer, however slowly it drips
+MOST_BYTES = 65536
 
 
 class ShellyMeter(PowerMeter):
@@ -46,11 +49,14 @@ class ShellyMeter(PowerMeter):
         self, url: str, switch: float = 0, period_s: float = 1.0, idle_w: float = 0.0
     ) -> None:
         self._url = str(url).rstrip("/")
-        if not self._url.startswith(("http://", "https://")):
-            raise MeterError(f"meter shelly: url={url} must begin with http://")
+        scheme, _, address = self._url.partition("://")
+        self._secure = scheme == "https"
+        self._host, slash, folder = address.partition("/")
+        self._folder = slash + folder
+        if scheme not in ("http", "https") or not self._host:
+            raise MeterError(f"meter shelly: url={url} must begin with http:// and a name")
         if switch not in range(100):
             raise MeterError(f"meter shelly: switch={switch} must be 0, 1, 2 and so on")
-        self._http = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self._path, self._field = self._find_method(int(switch))
         super().__init__(period_s, idle_w)
 
@@ -84,20 +90,26 @@ class ShellyMeter(PowerMeter):
 
     def _ask(self, path: str) -> dict[str, Any]:
         """What the plug answers: an object, even where it is an error's."""
+        begin_s = time.monotonic()
         try:
-            with self._http.open(self._url + path, timeout=TIMEOUT_S) as reply:
-                text = reply.read(65536)
-        except urllib.error.HTTPError as error:
-            with error:
-                text = error.read(65536)
-            if error.code == 401:
-                raise MeterError(
-                    f"{self._url} wants a password; turn its authentication off while measuring"
+            status, text = self._get(path, begin_s + TIMEOUT_S)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            # Wireless plugs fall silent now and then.
+            if "timed out" in str(error) or time.monotonic() > begin_s + TIMEOUT_S:
+                raise MeterFault(
+                    f"{self._url} did not answer within {TIMEOUT_S:g} s; is it in reach?"
                 ) from None
-            if error.code == 404 and not text.startswith(b"{"):
-                return {}
-        except (OSError, HTTPException, ValueError) as error:
-            raise self._silent(error) from error
+            raise MeterError(
+                f"{self._url} cannot be reached ({error!s:.80}); check url and network"
+            ) from error
+        if status == 401:
+            raise MeterError(
+                f"{self._url} wants a password; turn its authentication off while measuring"
+            )
+        if status in range(300, 400):
+            raise MeterError(f"{self._url} sends us elsewhere ({status}); give that address as url")
+        if status == 404 and not text.startswith(b"{"):
+            return {}
         try:
             answer = json.loads(text, parse_int=float)
         except (ValueError, RecursionError):
@@ -106,8 +118,27 @@ class ShellyMeter(PowerMeter):
             raise MeterError(f"{self._url} answers {text[:40]!r}; is it a Shelly?")
         return answer
 
-    def _silent(self, error: Exception) -> MeterError:
-        reason = getattr(error, "reason", error)
-        if "timed out" in str(reason):  # wireless plugs do that now and then
-            return MeterFault(f"{self._url} did not answer for {TIMEOUT_S:g} s; is it in reach?")
-        return MeterError(f"{self._url} cannot be reached ({reason!s:.80}); check url and network")
+    def _get(self, path: str, deadline_s: float) -> tuple[int, bytes]:
+        """Status and body of an answer; a socket's own timeout begins anew with every byte."""
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        connection = kind(self._host, timeout=TIMEOUT_S)  # to connect, and to shake hands
+        connection.connect()
+        alarm = threading.Timer(deadline_s - time.monotonic(), _cut, [connection.sock])
+        alarm.daemon = True
+        alarm.start()
+        try:
+            connection.request("GET", self._folder + path, headers={"Connection": "close"})
+            with connection.getresponse() as reply:
+                text = reply.read(MOST_BYTES)
+            if time.monotonic() > deadline_s:  # what was cut off looks like an answer's end
+                raise TimeoutError("timed out")
+            return reply.status, text
+        finally:
+            alarm.cancel()
+            connection.close()
+
+
+def _cut(line: socket.socket) -> None:
+    """End a connection under whoever waits for it; a TLS one has no time for courtesies."""
+    with suppress(OSError):
+        socket.socket.shutdown(line, socket.SHUT_RDWR)
