@@ -172,7 +172,8 @@ def _bursts(fields: Fields) -> dict[str, Json]:
         fields.numbers(name)
     for name in ("drift", "energy_drift"):
         fields.numbers(name, above=0.0)
-    fields.numbers("outlier", least=0.0)
+    for name in ("outlier", "samples"):
+        fields.numbers(name, least=0.0)
     return {name: fields.plain(name) for name in fields.names(most=100) if name in fields}
 
 

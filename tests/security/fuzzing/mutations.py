@@ -12,8 +12,9 @@ from random import Random
 from typing import Any
 
 NUMBERS = (
-    0, -1, 1, 2, 2.9, 0.1, -0.0, 1e-308, 5e-324, 1e-30, 1e15, 1e30, 1e31, 1e308, -1e308, 2**31,
-    2**53 + 1, 2**63, 10**400, -(10**400), "1e999", "-1e999", "NaN", "Infinity",
+    0, -1, 1, 2, 3, 64, 1000, 10**6, 10**9, 1e-14, 1e-9, 1e14, 2.9, 0.1, -0.0, 1e-308, 5e-324,
+    1e-30, 1e15, 1e30, 1e31, 1e308, -1e308, 2**31, 2**53 + 1, 2**63, 10**400, -(10**400),
+    "1e999", "-1e999", "NaN", "Infinity",
 )  # fmt: skip
 TEXTS = (
     "", " ", "0", "null", "zoo:lenet5", "zoo:lenet5(channels=[1,1])", "os:system('touch canary')",

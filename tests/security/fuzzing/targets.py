@@ -156,7 +156,7 @@ def _layers_seeds() -> list[bytes]:
 
 
 def _structure(data: bytes, slow: bool) -> None:
-    """What is sent to workers and stands in `widths.json`: read, written, and built on no device."""
+    """What is sent to workers and stands in `widths.json`: read, written, built on no device."""
     layers = _parsed_layers(data)
     for layer in layers:
         if layer.kind.structure is not None:
