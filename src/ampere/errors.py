@@ -25,7 +25,10 @@ class AmpereError(Exception):
 
     def __str__(self) -> str:
         text = super().__str__()
-        return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+        if len(text) <= LONGEST:
+            return text
+        half = LONGEST // 2 - 3
+        return f"{text[:half]} ... {text[-half:]}"  # what to do stands at the end
 
 
 class ModelError(AmpereError):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import ampere.meters.registry
-from ampere.core.trust import FileText
+from ampere.core.trust import ForeignText
 from ampere.errors import MeterError
 from ampere.meters.base import Meter, Provenance
 from ampere.meters.drivers.cpu import CpuMeter
@@ -195,14 +195,14 @@ def test_unknown_meter_lists_the_known_ones() -> None:
             ask("volta")
 
 
-@pytest.mark.parametrize("name", [FileText("cpu"), FileText("auto"), 3.0, None, ["cpu"]])
+@pytest.mark.parametrize("name", [ForeignText("cpu"), ForeignText("auto"), 3.0, None, ["cpu"]])
 def test_only_a_text_that_was_typed_names_a_meter(name: Any) -> None:
     for ask in (open_meter, choose_meter):
         with pytest.raises(MeterError, match="named by a text that the user typed"):
             ask(name)
 
 
-@pytest.mark.parametrize("value", [FileText("touch /tmp/x"), None, ["adb"]])
+@pytest.mark.parametrize("value", [ForeignText("touch /tmp/x"), None, ["adb"]])
 def test_settings_out_of_a_file_open_nothing(value: Any) -> None:
     with pytest.raises(MeterError, match="meter iphone: command must be a number or a text"):
         open_meter("iphone", command=value)
