@@ -30,6 +30,7 @@ from ampere.acquisition.effort import Effort
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.progress import Event
 from ampere.acquisition.strategy import Strategy
+from ampere.core.fields import Fields
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.program.widths import Widths
 from ampere.core.training import Training
@@ -289,7 +290,7 @@ def on_burst(device: SshDevice, condition: Callable[[], bool], action: Callable[
     """Does something right before the first request for a burst once the condition holds."""
     real, done = device._exchange, False
 
-    def exchange(patience_s: float, **request: Any) -> dict[str, Any]:
+    def exchange(patience_s: float, **request: Any) -> Fields:
         nonlocal done
         if request["do"] == "burst" and not done and condition():
             done = True
@@ -373,7 +374,7 @@ def test_a_crash_of_the_worker_fails_one_workload_and_not_the_connection(
 
 def test_the_worker_is_sent_once(device: SshDevice, server: Server) -> None:
     device.load(VARIANT)
-    (file,) = (server.home / ".cache" / "ampere").iterdir()
+    (file,) = (server.home / ".cache" / "ampere").glob("*.pyz")
     before = file.stat()
     server.device()._command()
     after = file.stat()
@@ -383,14 +384,14 @@ def test_the_worker_is_sent_once(device: SshDevice, server: Server) -> None:
 def test_a_worker_that_arrives_in_part_is_not_kept(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = subprocess.run
+    run = ssh.run_command
 
-    def cut_off(command: Any, **given: Any) -> Any:
-        return run(command, **{**given, "input": given["input"][:1000]})
+    def cut_off(command: Any, patience_s: float, data: bytes) -> Any:
+        return run(command, patience_s, data[:1000])
 
     monkeypatch.setattr(ssh, "FOLDER", ".cache/other")
     with monkeypatch.context() as patch:
-        patch.setattr(subprocess, "run", cut_off)
+        patch.setattr(ssh, "run_command", cut_off)
         with pytest.raises(DeviceError, match="target cannot be sent the worker"):
             server.device()._command()
     assert list((server.home / ".cache" / "other").iterdir()) == []

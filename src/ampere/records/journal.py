@@ -21,11 +21,11 @@ from types import TracebackType
 
 from ampere.core.fields import parse_json
 from ampere.core.fingerprint import Fingerprint
+from ampere.core.lock import lock_file, lock_holder
 from ampere.core.types import Json
 from ampere.errors import DataError, JournalError
 from ampere.meters.base import Provenance
 from ampere.records.history import present_header, present_row, used_amp
-from ampere.records.lock import lock_file, lock_holder
 from ampere.records.measurement import Measurement, read_provenance, utc_now
 from ampere.records.rows import FORMAT, is_header
 
