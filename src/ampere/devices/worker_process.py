@@ -34,6 +34,7 @@ from ampere.errors import (
 )
 
 END_S = 5.0  # between a worker's last word and its end
+LOOK_S = 0.5  # between looks whether it is still there
 LONGEST = 2**20  # bytes of a line that can be an answer
 UNASKED = 4  # lines that wait to be read; there is one answer a request
 LAST_WORDS = 4096  # bytes of a complaint
@@ -133,7 +134,7 @@ class WorkerProcess:
         self._asked += 1
         try:
             self._requests.put(json.dumps({"id": self._asked, **request}).encode() + b"\n")
-            line = self.answers.get(timeout=patience_s)
+            line = self._next(patience_s)
         except queue.Empty:
             raise self._silence(None, patience_s) from None
         except BaseException:  # Ctrl-C: the answer under way must not be taken for the next one's
@@ -157,6 +158,18 @@ class WorkerProcess:
         """End it for what it said: who knows what its next line would answer."""
         self.end()
         return DeviceError(f"the worker said {why}")
+
+    def _next(self, patience_s: float) -> bytes:
+        """The next line; of a process that has ended, whoever holds its pipe says no more."""
+        end_s = time.monotonic() + patience_s
+        while (left_s := end_s - time.monotonic()) > LOOK_S:
+            with contextlib.suppress(queue.Empty):
+                return self.answers.get(timeout=LOOK_S)
+            if self._ended_with() is not None:
+                with contextlib.suppress(queue.Empty):
+                    return self.answers.get(timeout=LOOK_S)
+                return ENDED
+        return self.answers.get(timeout=max(left_s, 0.0))
 
     def _read(self, line: bytes) -> Fields:
         if line == TOO_LONG:
@@ -182,19 +195,23 @@ class WorkerProcess:
         return NoAnswer(exit_code, self._complaints.line(), patience_s)
 
     def _exit_code(self) -> int | None:
-        """What it ended with; it is left unreaped, so that its group's number stays its own."""
-        if not hasattr(os, "waitid"):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return self._process.wait(END_S)
-            return None
+        """What it ends with after its last word; None if it does not."""
         end_s = time.monotonic() + END_S
-        while time.monotonic() < end_s:
-            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if ended is not None:
-                code = ended.si_status
-                return code if ended.si_code == os.CLD_EXITED else -code
+        while (code := self._ended_with()) is None and time.monotonic() < end_s:
             time.sleep(0.01)
-        return None
+        return code
+
+    def _ended_with(self) -> int | None:
+        """Its exit code if it has ended; unreaped, so that its group's number stays its own."""
+        if not hasattr(os, "waitid"):
+            return self._process.poll()
+        try:
+            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # somebody here waits for every child
+            return self._process.poll()
+        if ended is None:
+            return None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
 def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
