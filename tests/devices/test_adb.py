@@ -225,6 +225,7 @@ def test_the_worker_is_pushed_once_and_whole(shared: AdbDevice, phones: Phones) 
     _ = shared.provenance
     (file,) = (phones.folder / "tmp" / "ampere").glob("*.pyz")
     assert (file.name, file.read_bytes()) == worker_archive()
+    assert file.parent.stat().st_mode & 0o777 == 0o700  # nobody else puts a worker there
     phones.device()._command()
     assert phones.calls().count("push") == 1
 

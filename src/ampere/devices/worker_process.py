@@ -229,14 +229,15 @@ def streams(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[
     return process.stdin, process.stdout, process.stderr
 
 
-def end_group(process: subprocess.Popen[bytes]) -> int:
-    """Kill a process that `start` has started and all that it started; returns its exit code."""
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that `start` has started, and all that it started."""
     if sys.platform == "win32":
         process.kill()
     elif process.returncode is None:  # as long as it is not reaped, nobody else has its number
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-    return process.wait()
+    with contextlib.suppress(subprocess.TimeoutExpired):  # a driver that hangs holds it for ever
+        process.wait(END_S)
 
 
 def run_command(
