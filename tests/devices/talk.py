@@ -19,17 +19,20 @@ class Talk:
             text=True,
             env=environment,
         )
+        self.asked = 0
 
     def send(self, **request: Any) -> None:
         """Put a request to it, without waiting for the answer."""
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
+        self.asked += 1
+        self.process.stdin.write(json.dumps({"id": self.asked, **request}) + "\n")
         self.process.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
-        """What it says next."""
+        """What it says next, to what it was asked last."""
         assert self.process.stdout is not None
         answer: dict[str, Any] = json.loads(self.process.stdout.readline())
+        assert answer.pop("id") == self.asked
         return answer
 
     def ask(self, **request: Any) -> dict[str, Any]:

@@ -189,7 +189,7 @@ def test_joules_seconds_and_fingerprint_come_from_there(shared: AdbDevice, phone
 @pytest.mark.usefixtures("phone")
 def test_a_worker_that_is_killed_fails_one_workload(shared: AdbDevice, phones: Phones) -> None:
     loaded = shared.load(REFERENCE)
-    lock = next((phones.folder / "tmp").glob("ampere-worker-*.lock"))
+    lock = next((phones.folder / "tmp" / "ampere").glob("worker-*.lock"))
     os.kill(int(lock.read_text().split()[0]), signal.SIGKILL)
     with pytest.raises(MeasurementFailed, match="lack of memory"):
         shared.burst(loaded.handle, 3)
@@ -223,8 +223,9 @@ def test_a_phone_that_stays_away_is_told_in_a_line(shared: AdbDevice, phones: Ph
 @pytest.mark.usefixtures("phone")
 def test_the_worker_is_pushed_once_and_whole(shared: AdbDevice, phones: Phones) -> None:
     _ = shared.provenance
-    (file,) = (phones.folder / "tmp" / "ampere").iterdir()
+    (file,) = (phones.folder / "tmp" / "ampere").glob("*.pyz")
     assert (file.name, file.read_bytes()) == worker_archive()
+    assert file.parent.stat().st_mode & 0o777 == 0o700  # nobody else puts a worker there
     phones.device()._command()
     assert phones.calls().count("push") == 1
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -252,21 +252,23 @@ def test_a_worker_ends_with_its_master_in_mid_burst_too() -> None:
         talk.send(do="burst", handle=loaded["handle"], steps=60_000)
         assert talk.process.stdin is not None
         talk.process.stdin.close()
-        assert talk.process.wait(10) == 0
+        assert talk.process.wait(10) == -signal.SIGKILL  # with its group
 
 
 def test_a_device_belongs_to_one_worker_but_a_master_may_send_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = tmp_path / ".cache" / "ampere"
     monkeypatch.setattr(worker, "WAIT_S", 0.3)
-    with talk_to_worker(TMPDIR=str(tmp_path)) as talk:
+    with talk_to_worker(HOME=str(tmp_path)) as talk:
         opened = talk.ask(do="open", meter=None, settings={"threads": 1}, master="one")
         assert "framework" in opened
         with pytest.raises(DeviceError, match=f"another worker .*{talk.process.pid}. is meas"):
-            worker._lock("two")
-        with worker._lock("one") as ours:
+            worker.claim_device(folder, "two")
+        with worker.claim_device(folder, "one") as ours:
             assert talk.process.wait(10) == -signal.SIGKILL
             ours.seek(0)
-            assert ours.read() == f"{os.getpid()} one"
-    worker._lock("two").close()  # whoever held it is gone
+            assert ours.read() == f"{os.getpid()} one".encode()
+    worker.claim_device(folder, "two").close()  # whoever held it is gone
+    (lock,) = folder.iterdir()
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o600

@@ -30,6 +30,7 @@ from ampere.acquisition.effort import Effort
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.progress import Event
 from ampere.acquisition.strategy import Strategy
+from ampere.core.fields import Fields
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.program.widths import Widths
 from ampere.core.training import Training
@@ -196,6 +197,65 @@ class Server:
         return self.devices[-1]
 
 
+class Proxy:
+    """A network between ssh and its sshd, which can be cut after so many bytes from there."""
+
+    def __init__(self, port: int) -> None:
+        self._target = ("127.0.0.1", port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._left: int | None = None  # bytes that still come through
+        self._closing = True
+        self.cuts = 0
+        self.connections = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self, after: int, closing: bool) -> None:
+        """Let so many bytes through from there, then close the connection, or fall silent."""
+        self._closing, self._left = closing, after
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                self.connections += 1
+                far = socket.create_connection(self._target)
+                threading.Thread(target=self._send, args=(near, far), daemon=True).start()
+                threading.Thread(target=self._bring, args=(far, near), daemon=True).start()
+
+    def _send(self, near: socket.socket, far: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := near.recv(1 << 16):
+                far.sendall(data)
+        hang_up(near, far)
+
+    def _bring(self, far: socket.socket, near: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := far.recv(1 << 16):
+                if self._left is not None:
+                    near.sendall(data[: self._left])
+                    self._left = self._left - len(data) if len(data) < self._left else 0
+                    if self._left == 0:
+                        self._left = None
+                        self.cuts += 1
+                        if not self._closing:  # as when the Wi-Fi goes: neither end is told
+                            return
+                        break
+                else:
+                    near.sendall(data)
+        hang_up(near, far)
+
+
+def hang_up(*sockets: socket.socket) -> None:
+    for each in sockets:
+        with contextlib.suppress(OSError):
+            each.shutdown(socket.SHUT_RDWR)
+        each.close()
+
+
 def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -289,7 +349,7 @@ def on_burst(device: SshDevice, condition: Callable[[], bool], action: Callable[
     """Does something right before the first request for a burst once the condition holds."""
     real, done = device._exchange, False
 
-    def exchange(patience_s: float, **request: Any) -> dict[str, Any]:
+    def exchange(patience_s: float, **request: Any) -> Fields:
         nonlocal done
         if request["do"] == "burst" and not done and condition():
             done = True
@@ -373,7 +433,7 @@ def test_a_crash_of_the_worker_fails_one_workload_and_not_the_connection(
 
 def test_the_worker_is_sent_once(device: SshDevice, server: Server) -> None:
     device.load(VARIANT)
-    (file,) = (server.home / ".cache" / "ampere").iterdir()
+    (file,) = (server.home / ".cache" / "ampere").glob("*.pyz")
     before = file.stat()
     server.device()._command()
     after = file.stat()
@@ -383,14 +443,14 @@ def test_the_worker_is_sent_once(device: SshDevice, server: Server) -> None:
 def test_a_worker_that_arrives_in_part_is_not_kept(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = subprocess.run
+    run = ssh.run_command
 
-    def cut_off(command: Any, **given: Any) -> Any:
-        return run(command, **{**given, "input": given["input"][:1000]})
+    def cut_off(command: Any, patience_s: float, data: bytes) -> Any:
+        return run(command, patience_s, data[:1000])
 
     monkeypatch.setattr(ssh, "FOLDER", ".cache/other")
     with monkeypatch.context() as patch:
-        patch.setattr(subprocess, "run", cut_off)
+        patch.setattr(ssh, "run_command", cut_off)
         with pytest.raises(DeviceError, match="target cannot be sent the worker"):
             server.device()._command()
     assert list((server.home / ".cache" / "other").iterdir()) == []
@@ -445,6 +505,39 @@ def test_a_silent_connection_is_given_up_and_its_worker_ended(
     finally:
         for pid in frozen:
             kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("after", "closing"), [(60, True), (20, False)])
+@pytest.mark.usefixtures("quick")
+def test_a_network_that_is_cut_in_mid_answer_costs_nothing(
+    server: Server,
+    model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    after: int,
+    closing: bool,
+) -> None:
+    """An answer takes some 150 bytes on the way; of these only the first arrive."""
+    alive = ("-oServerAliveInterval=1", "-oServerAliveCountMax=1")
+    monkeypatch.setattr(ssh, "OPTIONS", (*ssh.OPTIONS[:3], *alive))
+    with contextlib.closing(Proxy(server.port)) as proxy:
+        config = tmp_path / "config"
+        config.write_text(f"Host target\n    Port {proxy.port}\nHost *\nInclude {server.config}\n")
+        path, seen = tmp_path / "cut.ampere", list[Event]()
+        with server.device(meter="cpu", config=str(config)) as device:
+            on_burst(
+                device,
+                lambda: bool(seen) and seen[-1].done >= 2,
+                lambda: proxy.cut(after, closing),
+            )
+            ampere.profile(
+                model, path=path, device=device, strategy=CORNERS, effort=QUICK, watch=seen.append
+            )
+        assert proxy.cuts == 1
+        assert proxy.connections == 3  # to send the worker, to run it, and to run the next one
+    assert_complete(path, model)
+    _, rows = read_journal(path)
+    assert all(len(row.bursts["energy_j"]) == QUICK.max_rounds for row in rows)
 
 
 @pytest.mark.usefixtures("quick")

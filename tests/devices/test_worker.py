@@ -57,5 +57,13 @@ def test_messages_are_one_line(text: str) -> None:
 
 def test_what_it_cannot_do_is_a_failure_and_not_the_end() -> None:
     worker = Worker()
-    assert answer(worker, json.dumps({"do": "dance"}))["error"] == "MeasurementFailed"
-    assert answer(worker, json.dumps({"do": "unload", "handle": 7})) == {}
+    for do in ("dance", "__init__", "__class__", "steps", "meter"):
+        told = answer(worker, json.dumps({"id": 5, "do": do}))
+        assert (told["id"], told["error"]) == (5, "DeviceError")
+    assert answer(worker, json.dumps({"id": 6, "do": "unload", "handle": 7})) == {"id": 6}
+
+
+def test_messages_can_be_written_and_have_an_end() -> None:
+    told = answer(Failing(ModelError("caf\udce9 " + "x" * 100_000)), json.dumps({"do": "describe"}))
+    assert told["message"].startswith("caf? xxx")
+    assert len(told["message"]) == 1000

@@ -5,19 +5,24 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.devices.worker_process import NoAnswer, WorkerProcess, failure_of_ending, parse_answer
+from ampere.devices.worker_process import NoAnswer, WorkerProcess, failure_of_ending, run_command
 from ampere.errors import Crashed, DeviceError, Hung, MeasurementFailed, MeterFault, OutOfMemory
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals as on Linux and macOS")
 
 Start = Callable[[str], WorkerProcess]
-ANSWERS = "import json, sys\nfor line in sys.stdin:\n    request = json.loads(line)\n    "
+ANSWERS = """import json, sys
+def say(**row): print(json.dumps({"id": request["id"], **row}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    """
 
 
 @pytest.fixture
@@ -35,8 +40,8 @@ def start() -> Iterator[Start]:
 
 
 def test_every_request_has_its_answer(start: Start) -> None:
-    process = start(ANSWERS + "print(json.dumps({'twice': 2 * request['n']}), flush=True)")
-    assert [process.ask(30.0, {"n": n})["twice"] for n in range(5)] == [0, 2, 4, 6, 8]
+    process = start(ANSWERS + "say(twice=2 * request['n'])")
+    assert [process.ask(30.0, {"n": n}).whole("twice") for n in range(5)] == [0, 2, 4, 6, 8]
     assert not process.ended
     os.kill(process.pid, 0)
     process.end()
@@ -48,9 +53,7 @@ def test_every_request_has_its_answer(start: Start) -> None:
 
 @pytest.mark.parametrize("error", [OutOfMemory, MeterFault, MeasurementFailed])
 def test_an_error_keeps_its_type_and_the_process_goes_on(start: Start, error: type) -> None:
-    process = start(
-        ANSWERS + f"print(json.dumps({{'error': '{error.__name__}', 'message': 'so'}}), flush=True)"
-    )
+    process = start(ANSWERS + f"say(error='{error.__name__}', message='so')")
     for _ in range(2):
         with pytest.raises(error, match=r"^so$") as caught:
             process.ask(30.0, {})
@@ -86,6 +89,32 @@ def test_an_end_says_its_code_and_its_last_words(start: Start) -> None:
     assert str(failure) == "the worker process ended with exit code 1 (it broke)"
 
 
+PYTHON = [sys.executable, "-I", "-S", "-u", "-c"]
+
+
+def test_a_command_is_run_to_its_end() -> None:
+    script = (
+        "import sys; print(len(sys.stdin.read())); print('a\\nb', file=sys.stderr); sys.exit(3)"
+    )
+    assert run_command([*PYTHON, script], 20.0, b"x" * 300_000) == (3, ["300000"], ["a", "b"])
+    with pytest.raises(FileNotFoundError):
+        run_command(["/no/such/command"], 20.0)
+
+
+def test_of_a_command_that_says_too_much_the_end_is_kept() -> None:
+    script = "for i in range(300_000): print(f'{i:06d}')"
+    code, output, complaints = run_command([*PYTHON, script], 20.0, most=700)
+    assert (code, output, complaints) == (0, [f"{i:06d}" for i in range(299_900, 300_000)], [])
+
+
+def test_a_command_that_takes_too_long_is_ended_with_what_it_started() -> None:
+    script = "import subprocess; subprocess.run(['sleep', '60'])"
+    start_s = time.monotonic()
+    with pytest.raises(TimeoutError):
+        run_command([*PYTHON, script], 0.5)
+    assert time.monotonic() - start_s < 10
+
+
 @pytest.mark.parametrize(
     ("exit_code", "failure"),
     [
@@ -105,8 +134,3 @@ def test_only_a_kill_is_a_lack_of_memory(exit_code: int, failure: type) -> None:
 def test_however_it_ends_one_line_tells(code: int, complaint: str) -> None:
     line = " ".join(complaint.split())
     assert str(failure_of_ending(code, line)).count("\n") == 0
-
-
-@given(st.text())
-def test_any_line_is_an_answer_or_none(line: str) -> None:
-    assert isinstance(parse_answer(line), dict | None)

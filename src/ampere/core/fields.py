@@ -88,9 +88,7 @@ class Fields:
 
     def place(self, name: str) -> str:
         """How a refusal names a field."""
-        if not self._where:
-            return name
-        return f"{self._where} {name}" if self._where.endswith(":") else f"{self._where}.{name}"
+        return _place(self._where, name)
 
     def refuse(self, name: str, wanted: str, raising: type[DataError] = DataError) -> NoReturn:
         """Raise what says that a field is not as wanted."""
@@ -229,7 +227,7 @@ def check_plain(value: Json, place: str, depth: int = DEEP) -> None:
     else:
         for inner, item in _parts(value):
             _text(inner, place, LONG_TEXT)
-            check_plain(item, f"{place}.{inner}", depth - 1)
+            check_plain(item, _place(place, inner), depth - 1)
 
 
 def is_number(value: Json) -> bool:
@@ -243,6 +241,13 @@ def as_float(value: Any) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
+
+
+def _place(where: str, name: str) -> str:
+    """A field inside another; a name that is no plain word is quoted, and has an end."""
+    plain = name if name.isprintable() and len(name) <= 80 else shown(name)
+    between = "" if not where else " " if where.endswith(":") else "."
+    return f"{where}{between}{plain}"
 
 
 def _parts(value: Json) -> Iterator[tuple[str, Json]]:

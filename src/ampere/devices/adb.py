@@ -8,7 +8,6 @@ USB cable it would be charged all the while, so connect by Wi-Fi (`adb tcpip 555
 from __future__ import annotations
 
 import shlex
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 from ampere.core.workloads import Settings
 from ampere.devices.worker_archive import worker_archive
 from ampere.devices.worker_device import WorkerDevice
+from ampere.devices.worker_process import run_command
 from ampere.errors import DeviceError
 from ampere.meters.base import AUTO
 
@@ -68,7 +68,7 @@ class AdbDevice(WorkerDevice):
     def _why_lost(self, code: int | None, complaint: str) -> str | None:
         which = self._serial or "the Android device"
         try:
-            state = self._do("get-state", timeout_s=ANSWER_S).strip()
+            state = " ".join(self._do("get-state", timeout_s=ANSWER_S))
         except DeviceError as error:
             return str(error)
         if state != "device":
@@ -79,34 +79,29 @@ class AdbDevice(WorkerDevice):
         """Push the worker, unless it is there."""
         name, data = worker_archive()
         listed = self._do("shell", f"ls {FOLDER} 2>/dev/null || true", timeout_s=ANSWER_S)
-        if name in listed.split():
+        if name in " ".join(listed).split():
             return
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / name
             file.write_bytes(data)
-            self._do("shell", f"mkdir -p {FOLDER}", timeout_s=ANSWER_S)
+            self._do("shell", f"mkdir -p {FOLDER} && chmod 700 {FOLDER}", timeout_s=ANSWER_S)
             self._do("push", str(file), f"{FOLDER}/{name}.part", timeout_s=SEND_S)
             self._do("shell", f"mv {FOLDER}/{name}.part {FOLDER}/{name}", timeout_s=ANSWER_S)
 
-    def _do(self, *arguments: str, timeout_s: float) -> str:
+    def _do(self, *arguments: str, timeout_s: float) -> list[str]:
+        """The lines that a command of adb prints."""
         which = self._serial or "the Android device"
         try:
-            done = subprocess.run(
-                [*self._adb, *arguments],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=timeout_s,
-                check=False,
-            )
+            code, output, complaints = run_command([*self._adb, *arguments], timeout_s)
+        except TimeoutError:
+            raise DeviceError(f"{which} does not answer: is it on, and connected?") from None
         except OSError as error:
             raise DeviceError(
                 f"{self._adb[0]} cannot be run ({error.strerror}): install Android's platform-tools"
             ) from None
-        except subprocess.TimeoutExpired:
-            raise DeviceError(f"{which} does not answer: is it on, and connected?") from None
-        if done.returncode != 0:
-            lines = (done.stderr or done.stdout).decode(errors="replace").strip().splitlines()
+        if code != 0:
+            lines = complaints or output
             errors = [line for line in lines if line.startswith(("error:", "adb"))]  # hints follow
-            why = (errors or lines[-1:] or [f"exit code {done.returncode}"])[0]
+            why = (errors or lines[-1:] or [f"exit code {code}"])[0]
             raise DeviceError(f"{which} cannot be reached by adb: {why}")
-        return done.stdout.decode(errors="replace")
+        return output

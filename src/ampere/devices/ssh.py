@@ -8,12 +8,12 @@ configuration, keys and agent; nothing is asked for on the terminal.
 from __future__ import annotations
 
 import shlex
-import subprocess
 from collections.abc import Mapping, Sequence
 
 from ampere.core.workloads import Settings
 from ampere.devices.worker_archive import worker_archive
 from ampere.devices.worker_device import WorkerDevice
+from ampere.devices.worker_process import run_command
 from ampere.errors import DeviceError
 from ampere.meters.base import AUTO
 
@@ -85,21 +85,14 @@ class SshDevice(WorkerDevice):
             f" || {{ rm -f {part}; false; }}; }}"
         )
         try:
-            done = subprocess.run(
-                [*self._ssh, _in_sh(script)],
-                input=data,
-                capture_output=True,
-                timeout=SEND_S,
-                check=False,
-            )
+            code, _, complaints = run_command([*self._ssh, _in_sh(script)], SEND_S, data)
         except FileNotFoundError:
             raise DeviceError("there is no ssh here: install openssh-client") from None
-        except subprocess.TimeoutExpired:
+        except TimeoutError:
             raise DeviceError(f"{self._host} does not answer: is it on, and reachable?") from None
-        if done.returncode != 0:
-            lines = done.stderr.decode(errors="replace").strip().splitlines()
-            why = lines[-1].strip() if lines else f"exit code {done.returncode}"
-            what = "be reached by ssh" if done.returncode == LOST else "be sent the worker"
+        if code != 0:
+            why = complaints[-1] if complaints else f"exit code {code}"
+            what = "be reached by ssh" if code == LOST else "be sent the worker"
             raise DeviceError(f"{self._host} cannot {what}: {why}")
 
 

@@ -9,9 +9,10 @@ It speaks JSON lines on standard input and output, one answer a request, and end
     {"do": "unload", "handle": 1}                   -> {}
     whatever goes wrong                             -> {"error": "OutOfMemory", "message": ...}
 
-An error is answered by the name of its class in `errors`; its message is for people. A crash, a
-hang or a lack of memory takes down this process and nothing else. It is also what runs on other
-devices, whose Python may be as old as 3.8: so are all files that it imports.
+A request has an `id`, which its answer repeats. An error is answered by the name of its class in
+`errors`; its message is for people. A crash, a hang or a lack of memory takes down this process and
+nothing else. It is also what runs on other devices, whose Python may be as old as 3.8: so are all
+files that it imports.
 """
 
 from __future__ import annotations
@@ -21,18 +22,20 @@ import ctypes
 import gc
 import json
 import os
+import platform
 import queue
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from ampere.core.fingerprint import local_fingerprint
+from ampere.core.lock import is_open_in, lock_file, lock_holder, open_own
 from ampere.core.workloads import IDLE_STEP_S, Settings, Workload
 from ampere.errors import AmpereError, DeviceError, MeterFault
 from ampere.meters.base import Meter, energy_between
@@ -40,16 +43,23 @@ from ampere.meters.calibration import calibrated
 from ampere.meters.registry import choose_meter, open_meter
 
 WAIT_S = 60.0  # for another worker on this device to end
+REQUESTS = ("open", "describe", "load", "burst", "unload")
+MESSAGE = 1000  # characters of an error's message
 
 
 class Worker:
-    """Answers requests; one method a request."""
+    """Answers requests; one method a request.
 
-    def __init__(self) -> None:
+    Args:
+        folder: A folder of this user's own, for the lock on the device; by default in the cache.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
         self.meter: Meter | None = None
         self.settings = Settings()
         self.steps: dict[int, Callable[[], Any]] = {}
-        self.lock: Any = None
+        self.lock: FileIO | None = None
         self.built = 0
 
     def open(
@@ -67,7 +77,7 @@ class Worker:
                 " a Python that has it"
             ) from None
         if master:
-            self.lock = _lock(master)
+            self.lock = claim_device(self.folder or Path.home() / ".cache" / "ampere", master)
         self.settings = Settings(**settings)
         framework, threads = apply_settings(self.settings)
         answer: dict[str, Any] = {"framework": framework, "threads": threads}
@@ -140,17 +150,27 @@ class Worker:
 def answer(worker: Worker, line: str) -> dict[str, Any]:
     """One request, one answer; whatever goes wrong becomes an answer too."""
     request = json.loads(line)
+    return {"id": request.pop("id", None), **_act(worker, request.pop("do"), request)}
+
+
+def _act(worker: Worker, do: str, request: dict[str, Any]) -> dict[str, Any]:
     try:
-        action = getattr(worker, request.pop("do"))
-        result: dict[str, Any] = action(**request)
+        if do not in REQUESTS:
+            raise DeviceError(f"a worker does not know how to {do}")
+        result: dict[str, Any] = getattr(worker, do)(**request)
         return result
     except AmpereError as error:
-        return {"error": type(error).__name__, "message": str(error)}
+        return _failure(type(error).__name__, str(error))
     except MemoryError:
-        return {"error": "OutOfMemory", "message": "out of memory"}
+        return _failure("OutOfMemory", "out of memory")
     except Exception as error:
         kind = "OutOfMemory" if _lacks_memory(error) else "MeasurementFailed"
-        return {"error": kind, "message": f"{type(error).__name__}: {_line(error)}"}
+        return _failure(kind, f"{type(error).__name__}: {_line(error)}")
+
+
+def _failure(kind: str, message: str) -> dict[str, Any]:
+    """An error as an answer, in words that can be written: names of files need not be such."""
+    return {"error": kind, "message": message[:MESSAGE].encode(errors="replace").decode()}
 
 
 def keep_memory() -> str:
@@ -183,49 +203,75 @@ def _line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [""])[0]
 
 
-def _lock(master: str) -> Any:
+def claim_device(folder: Path, master: str) -> FileIO:
     """Keep other workers of this user off the device: two at once would measure each other.
 
     An earlier worker of the same master has lost its connection, and may not know it for hours:
-    it is ended.
+    it is ended. Which process that is, the kernel says; where it does not, its end is waited for.
     """
-    import fcntl
-
-    path = Path(tempfile.gettempdir()) / f"ampere-worker-{os.getuid()}.lock"
-    file = path.open("a+")
+    # With its name: several devices may share a home.
+    name = "".join(each if each.isalnum() else "-" for each in platform.node())
+    path = folder / f"worker-{name}.lock"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = open_own(path)
+    except OSError as error:
+        raise DeviceError(f"{path} cannot be locked ({error.strerror}): delete it") from None
     end_s = time.monotonic() + WAIT_S
     while True:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(file)
             break
-        except OSError:
-            file.seek(0)
-            pid, _, its_master = file.read().partition(" ")
-        if its_master == master:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+        except BlockingIOError:
+            pid = lock_holder(file)
+        if pid is not None and _text(file) == f"{pid} {master}" and is_open_in(file, pid):
+            _kill(pid)
         if time.monotonic() > end_s:
             file.close()
+            who = "" if pid is None else f" (pid {pid})"
             raise DeviceError(
-                f"another worker of ampere (pid {pid}) is measuring on this device: wait until it"
-                " is done, or end it"
+                f"another worker of ampere{who} is measuring on this device: wait until it is"
+                " done, or end it"
             )
         time.sleep(0.2)
     file.truncate(0)
-    file.write(f"{os.getpid()} {master}")
-    file.flush()
+    os.pwrite(file.fileno(), f"{os.getpid()} {master}".encode(), 0)
     return file
+
+
+def _text(file: FileIO) -> str:
+    return os.pread(file.fileno(), 200, 0).decode(errors="replace")
+
+
+def _kill(pid: int) -> None:
+    """End a worker, with what it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGKILL)
+        else:
+            os.kill(pid, signal.SIGKILL)
 
 
 def _listen(requests: queue.Queue[str]) -> None:
     """Hand requests on until standard input ends: then nobody waits for what is under way."""
-    for line in sys.stdin:
-        requests.put(line)
+    try:
+        for line in sys.stdin:
+            requests.put(line)
+    finally:
+        _leave()
+
+
+def _leave() -> None:
+    """End, with all that was started here."""
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(0)
 
 
-def main() -> None:
+def main(folder: Path | None = None) -> None:
     """Serve requests until standard input ends."""
+    with contextlib.suppress(OSError, AttributeError):  # it leads a group, or there are none
+        os.setpgid(0, 0)
     # Whatever a user's model prints must not end up between our answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -233,9 +279,13 @@ def main() -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
     requests: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_listen, args=(requests,), daemon=True).start()
-    worker = Worker()
+    worker = Worker(folder)
     while True:
-        answers.write(json.dumps(answer(worker, requests.get())) + "\n")
+        line = json.dumps(answer(worker, requests.get())) + "\n"
+        try:
+            answers.write(line)
+        except OSError:  # nobody listens
+            _leave()
 
 
 if __name__ == "__main__":

@@ -19,7 +19,12 @@ from pathlib import Path
 HOME = Path(__file__).parents[1]
 WORKER = "ampere.devices.worker"
 DRIVERS = "ampere.meters.drivers"  # they are found by their folder: nobody imports them by name
-MAIN = "from ampere.devices.worker import main\n\nmain()\n"
+MAIN = """from pathlib import Path
+
+from ampere.devices.worker import main
+
+main(Path(__file__).absolute().parents[1])  # the folder of the archive that this is in
+"""
 
 
 @lru_cache(maxsize=1)

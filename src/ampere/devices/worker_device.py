@@ -8,6 +8,9 @@
 A worker that ends takes one workload with it, and the next request starts another. A connection
 that is lost is nobody's fault: it is made again, what was loaded is loaded again, and the burst
 under way is repeated; its first answer never arrived, so nothing counts twice.
+
+Answers are data of somebody else's: they are read field by field, and one that cannot be ends the
+worker. Which meter is opened, and on which side, is decided once, from the user's words.
 """
 
 from __future__ import annotations
@@ -17,23 +20,27 @@ import logging
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
+from ampere.core.fields import Fields
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Features
 from ampere.core.types import Json
 from ampere.core.workloads import Settings, Workload
 from ampere.devices.base import Burst, Loaded
-from ampere.devices.introduction import Introduction
+from ampere.devices.introduction import Introduction, read_resolution
 from ampere.devices.outside_meter import OutsideMeter, is_outside
 from ampere.devices.worker_process import NoAnswer, WorkerProcess
-from ampere.errors import DeviceError, MeasurementFailed, MeterFault
+from ampere.errors import DataError, DeviceError, FaultyReading, MeasurementFailed, MeterFault
 from ampere.meters.base import AUTO, Provenance, Resolution
+from ampere.meters.registry import meter_classes
 
 START_S = 120.0  # importing a framework from a cold disk
 RECONNECT_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)  # pauses before each try
+LEAST_STEP_J, LEAST_STEP_S = 1e-15, 1e-9  # no training step is done with less
+MOST_J, MOST_S = 1e12, 1e7  # of a burst
 
 LOG = logging.getLogger("ampere")
 T = TypeVar("T")
@@ -67,6 +74,8 @@ class WorkerDevice(ABC):
         self._settings = settings or Settings()
         self._meter: Mapping[str, Json] = {"name": meter, "settings": dict(meter_settings or {})}
         self._outside = OutsideMeter(meter, self._meter["settings"]) if is_outside(meter) else None
+        # Looked up before any worker speaks: what it says then imports nothing.
+        self._addresses = {name: each.addresses for name, each in meter_classes().items()}
         self._patience_s = patience_s
         self._name = uuid.uuid4().hex  # by which its workers know that they have one master
         self._process: WorkerProcess | None = None
@@ -92,13 +101,15 @@ class WorkerDevice(ABC):
     @property
     def fingerprint(self) -> Fingerprint:
         """Hardware, settings, framework and meter."""
-        identity = self._introduction.identity_in(self._settings)
+        introduction = self._introduction
+        addresses = self._addresses.get(introduction.meter["name"], ())
+        identity = introduction.identity_in(self._settings, addresses)
         return replace(self._persist(self._describe), identity=identity)
 
     @property
     def provenance(self) -> Provenance:
         """Where the meter's joules come from."""
-        return self._introduction.joules_are
+        return self._introduction.provenance
 
     @property
     def meter(self) -> Mapping[str, Json]:
@@ -160,13 +171,19 @@ class WorkerDevice(ABC):
 
     def _describe(self) -> Fingerprint:
         try:
-            return Fingerprint.from_json(self._ask(do="describe"))
+            described = self._ask(do="describe")
         except MeasurementFailed:  # it ended while nothing ran: ask the next one
-            return Fingerprint.from_json(self._ask(do="describe"))
+            described = self._ask(do="describe")
+        with self._reading():
+            return Fingerprint(described.texts("identity"), described.texts("conditions", {}))
 
     def _build(self, handle: int) -> None:
         answer = self._ask(do="load", workload=self._workloads[handle].to_json())
-        self._worker_handles[handle] = answer["handle"]
+        with self._reading():
+            worker_handle = answer.whole("handle")
+            if worker_handle in self._worker_handles.values():
+                answer.refuse("handle", "that of no other workload")
+        self._worker_handles[handle] = worker_handle
 
     def _burst(self, handle: int, steps: int) -> Burst:
         if handle not in self._worker_handles:
@@ -182,16 +199,39 @@ class WorkerDevice(ABC):
         start_s = time.monotonic()
         try:
             answer = self._ask(more_s, do="burst", handle=worker_handle, steps=steps)
+            time_s = self._told(answer, "time_s", LEAST_STEP_S * steps, MOST_S)
+            if self._outside is not None and before is not None:
+                window = self._outside.energy_since(before, time_s)
+                energy_j, samples = window.energy_j, window.samples
+            else:
+                energy_j = self._told(answer, "energy_j", LEAST_STEP_J * steps, MOST_J)
+                with self._reading():
+                    samples = answer.whole("samples", None)
         except MeterFault:  # the steps were run all the same
             self._pace_s[handle] = (time.monotonic() - start_s) / steps
             raise
-        time_s: float = answer["time_s"]
-        self._pace_s[handle] = time_s / steps
-        if self._outside is None or before is None:
-            self._resolution = Resolution(**answer["resolution"])
-            return Burst(steps, answer["energy_j"], time_s, answer.get("samples"))
-        window = self._outside.energy_since(before, time_s)
-        return Burst(steps, window.energy_j, time_s, window.samples)
+        # No longer than it took here: nobody is to be waited for because of what he says.
+        self._pace_s[handle] = min(time_s, time.monotonic() - start_s) / steps
+        if self._outside is None:
+            with self._reading():
+                self._resolution = read_resolution(answer)
+        return Burst(steps, energy_j, time_s, samples)
+
+    def _told(self, answer: Fields, name: str, least: float, most: float) -> float:
+        """Joules or seconds of a burst; what cannot be true is the meter's fault."""
+        with self._reading():
+            return answer.number(name, least=least, most=most, beyond=FaultyReading)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Read an answer; one that cannot be ends the worker."""
+        try:
+            yield
+        except FaultyReading as error:
+            raise MeterFault(f"the meter cannot be right: {error}") from None
+        except DataError as error:
+            self._hang_up()
+            raise DeviceError(f"the worker said what cannot be: {error}") from None
 
     def _persist(self, action: Callable[[], T]) -> T:
         """Do something that a lost connection does not hinder for long."""
@@ -228,7 +268,6 @@ class WorkerDevice(ABC):
                 raise DeviceError(f"the worker process cannot start: {error}") from None
             raise
         self._introduced = introduction
-        self._meter = introduction.meter  # what `auto` was once, it stays
         return introduction
 
     def _introduce(self) -> Introduction:
@@ -240,11 +279,13 @@ class WorkerDevice(ABC):
             settings=asdict(self._settings),
             master=self._name if self.alone else "",
         )
-        # A meter learns how finely it tells, so that is no part of what must stay.
-        self._resolution = Resolution(**opened.get("resolution", {}))
-        if self._outside is not None:
-            opened.update(meter=self._meter, provenance=self._outside.provenance.value)
-        return Introduction.from_answers(opened, self._exchange(self._patience_s, do="describe"))
+        outside = self._outside.provenance if self._outside else None
+        with self._reading():
+            introduction = Introduction.from_answer(opened, self._meter, outside)
+        self._resolution = introduction.resolution
+        described = self._exchange(self._patience_s, do="describe")
+        with self._reading():
+            return replace(introduction, identity=described.texts("identity"))
 
     def _hang_up(self) -> None:
         process, self._process = self._process, None
@@ -252,11 +293,11 @@ class WorkerDevice(ABC):
         if process is not None:
             process.end()
 
-    def _ask(self, more_s: float = 0.0, **request: Any) -> dict[str, Any]:
+    def _ask(self, more_s: float = 0.0, **request: Any) -> Fields:
         self._open()
         return self._exchange(self._patience_s + more_s, **request)
 
-    def _exchange(self, patience_s: float, **request: Any) -> dict[str, Any]:
+    def _exchange(self, patience_s: float, **request: Any) -> Fields:
         process = self._process
         if process is None:
             raise DeviceError("the worker process is not running")

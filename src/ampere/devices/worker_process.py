@@ -1,4 +1,8 @@
-"""Worker process: a command, here or far away, that answers requests as lines of JSON."""
+"""Worker process: a command, here or far away, that answers requests as lines of JSON.
+
+Whatever runs there may be broken, or somebody else's: no line and no complaint of it is kept beyond
+a limit, nothing is waited for without an end, and what it started ends with it.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,40 @@ import os
 import queue
 import signal
 import subprocess
-import tempfile
+import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from ampere import errors
-from ampere.errors import AmpereError, Crashed, DeviceError, Hung, MeasurementFailed, OutOfMemory
+from ampere.core.fields import Fields, parse_json
+from ampere.core.page import printable
+from ampere.errors import (
+    AmpereError,
+    Crashed,
+    DataError,
+    DeviceError,
+    Hung,
+    MeasurementFailed,
+    MeterError,
+    MeterFault,
+    ModelError,
+    OutOfMemory,
+)
 
 END_S = 5.0  # between a worker's last word and its end
+LOOK_S = 0.5  # between looks whether it is still there
+LONGEST = 2**20  # bytes of a line that can be an answer
+UNASKED = 4  # lines that wait to be read; there is one answer a request
+LAST_WORDS = 4096  # bytes of a complaint
+MESSAGE = 1000  # characters of an error's message
+ENDED, TOO_LONG = b"", b"too long"  # instead of a line; those end with a newline
+
+# What a worker may say that went wrong; how it ended is seen from here.
+REPORTED: Mapping[str, type[AmpereError]] = {
+    kind.__name__: kind
+    for kind in (ModelError, MeterError, MeterFault, DeviceError, MeasurementFailed, OutOfMemory)
+}
 
 
 class NoAnswer(Exception):
@@ -41,6 +70,31 @@ class NoAnswer(Exception):
         return failure_of_ending(self.exit_code, self.complaint)
 
 
+class Tail:
+    """The end of what a process writes, read all the while."""
+
+    def __init__(self, stream: IO[bytes], most: int = LAST_WORDS) -> None:
+        self._stream, self._most = stream, most
+        self._kept = b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def lines(self) -> list[str]:
+        """The last lines; of a process that has ended, they are all there."""
+        self._reader.join(1.0)  # no longer: what it started may hold its end of the pipe
+        text = self._kept.decode(errors="replace")
+        return [printable(line.strip()) for line in text.strip().splitlines()]
+
+    def line(self) -> str:
+        """The last line."""
+        return (self.lines() or [""])[-1][:200]
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError), self._stream as stream:
+            while part := os.read(stream.fileno(), 1 << 16):
+                self._kept = (self._kept + part)[-self._most :]
+
+
 class WorkerProcess:
     """A command that was started, and its answers; one that gave none is ended.
 
@@ -49,96 +103,165 @@ class WorkerProcess:
     """
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._complaints: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (until it ends)
         try:
-            # A session of its own: Ctrl-C reaches only us, and we decide what becomes of it.
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._complaints,
-                encoding="utf-8",
-                errors="replace",
-                start_new_session=True,
-            )
+            self._process = start(command)
         except OSError as error:
-            self._complaints.close()
             raise DeviceError(f"{command[0]} cannot be run: {error.strerror}") from None
-        self.answers: queue.Queue[str] = queue.Queue()
-        reader = threading.Thread(
-            target=_pump, args=(self._process.stdout, self.answers), daemon=True
-        )
-        reader.start()
+        stdin, stdout, stderr = streams(self._process)
+        self.ended = False  # by whom it belongs to, or for want of an answer
+        self.answers: queue.Queue[bytes] = queue.Queue(UNASKED)
+        self._requests: queue.Queue[bytes] = queue.Queue()
+        self._asked = 0
+        self._complaints = Tail(stderr)
+        threading.Thread(target=_pump, args=(stdout, self.answers), daemon=True).start()
+        threading.Thread(
+            target=_feed, args=(stdin, self._requests, self.answers), daemon=True
+        ).start()
 
     @property
     def pid(self) -> int:
         """The command's process, on this side."""
         return self._process.pid
 
-    def ask(self, patience_s: float, request: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, patience_s: float, request: Mapping[str, Any]) -> Fields:
         """The answer to a request; whatever keeps it from coming ends the process.
 
         Raises:
             NoAnswer: It ended, or took too long.
-            DeviceError: It said something that is no answer.
+            DeviceError: It said something that is no answer, or none to this request.
             AmpereError: The error that it answered with, of the type that it had there.
         """
-        stdin = self._process.stdin
-        assert stdin is not None  # it is a pipe
+        self._asked += 1
         try:
-            stdin.write(json.dumps(request) + "\n")
-            stdin.flush()
-            line = self.answers.get(timeout=patience_s)
+            self._requests.put(json.dumps({"id": self._asked, **request}).encode() + b"\n")
+            line = self._next(patience_s)
         except queue.Empty:
             raise self._silence(None, patience_s) from None
-        except OSError:  # its end of the pipe is closed
-            line = ""
         except BaseException:  # Ctrl-C: the answer under way must not be taken for the next one's
             self.end()
             raise
-        if not line:
+        if line == ENDED:
             raise self._silence(self._exit_code(), patience_s)
-        answer = parse_answer(line)
-        if answer is None:
-            self.end()  # who knows what its next line would answer
-            raise DeviceError(f"the worker said {line[:80]!r}, which is no answer")
+        answer = self._read(line)
         if "error" in answer:
-            raise _reported_error(answer)
+            raise self._reported(answer)
         return answer
 
     def end(self) -> None:
-        """Kill it, and let go of what it holds; ending twice is harmless."""
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._complaints):
-            with contextlib.suppress(OSError):  # what was not sent yet never will be
-                if stream is not None:
-                    stream.close()
+        """Kill it and all that it started; ending twice is harmless."""
+        if not self.ended:
+            self.ended = True
+            end_group(self._process)
+            self._requests.put(ENDED)
 
-    @property
-    def ended(self) -> bool:
-        """Whether `end` was called, by whom it belongs to or for want of an answer."""
-        return self._complaints.closed
+    def refuse(self, why: str) -> DeviceError:
+        """End it for what it said: who knows what its next line would answer."""
+        self.end()
+        return DeviceError(f"the worker said {why}")
+
+    def _next(self, patience_s: float) -> bytes:
+        """The next line; of a process that has ended, whoever holds its pipe says no more."""
+        end_s = time.monotonic() + patience_s
+        while (left_s := end_s - time.monotonic()) > LOOK_S:
+            with contextlib.suppress(queue.Empty):
+                return self.answers.get(timeout=LOOK_S)
+            if self._ended_with() is not None:
+                with contextlib.suppress(queue.Empty):
+                    return self.answers.get(timeout=LOOK_S)
+                return ENDED
+        return self.answers.get(timeout=max(left_s, 0.0))
+
+    def _read(self, line: bytes) -> Fields:
+        if line == TOO_LONG:
+            raise self.refuse(f"more than {LONGEST} bytes in a line, which is no answer")
+        quoted = repr(line[:80].decode(errors="replace"))
+        try:
+            answer = Fields(parse_json(line))
+            number = answer.whole("id")
+        except DataError:
+            raise self.refuse(f"{quoted}, which is no answer") from None
+        if number != self._asked:
+            raise self.refuse(f"{quoted}, which is no answer to request {self._asked}")
+        return answer
+
+    def _reported(self, answer: Fields) -> AmpereError:
+        try:
+            return reported_error(answer)
+        except DataError as error:
+            return self.refuse(f"what cannot be: {error}")
 
     def _silence(self, exit_code: int | None, patience_s: float) -> NoAnswer:
-        complaint = _last_line(self._complaints)
         self.end()
-        return NoAnswer(exit_code, complaint, patience_s)
+        return NoAnswer(exit_code, self._complaints.line(), patience_s)
 
     def _exit_code(self) -> int | None:
+        """What it ends with after its last word; None if it does not."""
+        end_s = time.monotonic() + END_S
+        while (code := self._ended_with()) is None and time.monotonic() < end_s:
+            time.sleep(0.01)
+        return code
+
+    def _ended_with(self) -> int | None:
+        """Its exit code if it has ended; unreaped, so that its group's number stays its own."""
+        if not hasattr(os, "waitid"):
+            return self._process.poll()
         try:
-            return self._process.wait(END_S)
-        except subprocess.TimeoutExpired:
+            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:  # somebody here waits for every child
+            return self._process.poll()
+        if ended is None:
             return None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
 
-def parse_answer(line: str) -> dict[str, Any] | None:
-    """The object in a line; None if it is no JSON object."""
+def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a command with pipes to and from it.
+
+    In a session of its own: Ctrl-C reaches only us, and we decide what becomes of it.
+    """
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+
+
+def streams(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
+    """Its standard input, output and error."""
+    assert process.stdin and process.stdout and process.stderr  # they are pipes
+    return process.stdin, process.stdout, process.stderr
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that `start` has started, and all that it started."""
+    if sys.platform == "win32":
+        process.kill()
+    elif process.returncode is None:  # as long as it is not reaped, nobody else has its number
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):  # a driver that hangs holds it for ever
+        process.wait(END_S)
+
+
+def run_command(
+    command: Sequence[str], patience_s: float, data: bytes = b"", most: int = 1 << 16
+) -> tuple[int, list[str], list[str]]:
+    """Run a command to its end: its exit code, and the last lines of its output and its errors.
+
+    Raises:
+        OSError: It cannot be run; a `TimeoutError` if it takes too long.
+    """
+    process = start(command)
+    stdin, stdout, stderr = streams(process)
+    output, errors = Tail(stdout, most), Tail(stderr)
+    requests: queue.Queue[bytes] = queue.Queue()
+    requests.put(data)
+    requests.put(ENDED)
+    threading.Thread(target=_feed, args=(stdin, requests, queue.Queue()), daemon=True).start()
     try:
-        answer = json.loads(line)
-    except ValueError:
-        return None
-    return answer if isinstance(answer, dict) else None
+        code = process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"{command[0]} took more than {patience_s:.0f} s") from None
+    finally:
+        end_group(process)
+    return code, output.lines(), errors.lines()
 
 
 def failure_of_ending(exit_code: int, complaint: str) -> MeasurementFailed:
@@ -152,24 +275,35 @@ def failure_of_ending(exit_code: int, complaint: str) -> MeasurementFailed:
     return Crashed(f"the worker process ended with exit code {exit_code}{why}")
 
 
-def _reported_error(answer: Mapping[str, Any]) -> AmpereError:
-    """The error that an answer reports, of the type that it had there."""
-    kind = getattr(errors, str(answer["error"]), None)
-    if not (isinstance(kind, type) and issubclass(kind, AmpereError)):
-        kind = MeasurementFailed
-    return kind(str(answer.get("message")))
+def reported_error(answer: Fields) -> AmpereError:
+    """The error that an answer reports, of the type that it had there if a worker may say so."""
+    kind = REPORTED.get(answer.text("error", most=MESSAGE), MeasurementFailed)
+    message = printable(" ".join(answer.text("message").split()))
+    return kind(message[:MESSAGE] or "it does not say why")
 
 
-def _pump(stream: IO[str], answers: queue.Queue[str]) -> None:
-    """Hand on lines as they come; an empty one says that the worker has ended."""
-    with stream:
-        for line in stream:
-            if line.endswith("\n"):  # else it ended in the middle of a word
-                answers.put(line)
-    answers.put("")
+def _feed(stream: IO[bytes], requests: queue.Queue[bytes], answers: queue.Queue[bytes]) -> None:
+    """Send requests, from a thread of its own: who does not read them must not hold us up."""
+    try:
+        with stream:
+            while line := requests.get():
+                stream.write(line)
+                stream.flush()
+    except OSError:  # its end of the pipe is closed
+        with contextlib.suppress(queue.Full):
+            answers.put_nowait(ENDED)
 
 
-def _last_line(file: IO[bytes]) -> str:
-    file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
-    lines = file.read().decode(errors="replace").strip().splitlines()
-    return lines[-1].strip()[:200] if lines else ""
+def _pump(stream: IO[bytes], answers: queue.Queue[bytes]) -> None:
+    """Hand on lines as they come; an empty one says that the worker has ended.
+
+    Once more of them wait than were asked for, no more are read: the first that waits is told.
+    """
+    with contextlib.suppress(queue.Full), stream:
+        while line := stream.readline(LONGEST + 1):
+            if len(line) > LONGEST:
+                answers.put_nowait(TOO_LONG)
+                return
+            if line.endswith(b"\n"):  # else it ended in the middle of a word
+                answers.put_nowait(line)
+        answers.put_nowait(ENDED)

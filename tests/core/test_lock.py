@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ampere.records.lock import lock_file, lock_holder
+from ampere.core.lock import lock_file, lock_holder
 
 HOLD = """
 import sys
 from io import FileIO
-from ampere.records.lock import lock_file
+from ampere.core.lock import lock_file
 file = FileIO(sys.argv[1], "r+")
 lock_file(file)
 print("held", flush=True)

@@ -1,13 +1,15 @@
-"""Lock: keeps other processes from appending to a file, and dies with its process.
+"""Lock: keeps other processes off a file, and dies with its process.
 
-It is the operating system's lock on the journal itself, so nothing lies beside the journal and
-nothing is left over when a process is killed.
+It is the operating system's lock on the file itself: on a journal, so that nothing lies beside it,
+or on a worker's own file. Nothing is left over when a process is killed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import sys
 from io import FileIO
 from pathlib import Path
@@ -42,5 +44,33 @@ def lock_holder(file: FileIO) -> int | None:
         for line in Path("/proc/locks").read_text().splitlines():
             parts = line.split()  # 1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF
             if parts[1:2] == ["FLOCK"] and device in parts:
-                return int(parts[4])
+                pid = int(parts[4])
+                return pid if pid > 0 else None  # of another container
     return None
+
+
+def is_open_in(file: FileIO, pid: int) -> bool:
+    """Whether a process of this user has this file open, as far as Linux tells."""
+    ours = os.fstat(file.fileno())
+    with contextlib.suppress(OSError):
+        if os.stat(f"/proc/{pid}").st_uid != os.getuid():
+            return False
+        for handle in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # it has just closed it
+                if os.path.samestat(handle.stat(), ours):
+                    return True
+    return False
+
+
+def open_own(path: Path) -> FileIO:
+    """Open a file of this user's alone to read and write, or make it.
+
+    Raises:
+        OSError: It cannot be opened, or is a link, or somebody else's.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    status = os.fstat(handle)
+    if status.st_uid != os.getuid() or status.st_nlink != 1 or not stat.S_ISREG(status.st_mode):
+        os.close(handle)
+        raise PermissionError(errno.EPERM, "it is no file of this user's alone", str(path))
+    return FileIO(handle, "r+")

@@ -1,0 +1,133 @@
+"""What a worker has started ends with it, however that is: nothing is left behind on a device."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ampere.core.training import Training
+from ampere.core.workloads import ModelSpec, Workload
+from ampere.devices import worker
+from ampere.devices.local import LocalDevice
+from ampere.devices.worker_process import NoAnswer, WorkerProcess
+from ampere.errors import MeasurementFailed
+from devices.talk import Talk
+from processes import MARK, marked, until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks processes up as on Linux")
+
+MODELS = """
+import os, subprocess, sys
+from torch import nn
+
+def starts():
+    subprocess.Popen(["sleep", "600"])
+    return nn.Linear(4, 2)
+
+class Leaves(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.calls = starts(), 0
+    def forward(self, x):
+        self.calls += 1
+        if self.calls > 2:
+            os._exit(3)
+        return self.inner(x)
+
+starts.input = Leaves.input = "4"
+"""
+
+HOST = """
+import sys
+from ampere.core.training import Training
+from ampere.core.workloads import ModelSpec, Workload
+from ampere.devices.local import LocalDevice
+device = LocalDevice(meter="cpu")
+device.load(Workload(model=ModelSpec(sys.argv[1], training=Training(2))))
+print("loaded", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Whatever is started during the test has it; none of it is left after a moment."""
+    text = uuid.uuid4().hex
+    monkeypatch.setenv(MARK, text)
+    yield text
+    try:
+        until(lambda: not marked(text), f"left behind: {marked(text)}", 5.0)
+    finally:
+        for pid in marked(text):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    path = tmp_path / "models.py"
+    path.write_text(MODELS)
+    return path
+
+
+def sleeps(mark: str) -> bool:
+    return any("sleep" in command for command in marked(mark).values())
+
+
+def workload(models: Path, name: str) -> Workload:
+    return Workload(model=ModelSpec(f"{models}:{name}", training=Training(2)))
+
+
+def test_of_a_worker_that_crashes_and_of_one_that_is_closed(models: Path, mark: str) -> None:
+    with LocalDevice(meter="cpu") as device:
+        loaded = device.load(workload(models, "Leaves"))
+        assert sleeps(mark)
+        with pytest.raises(MeasurementFailed, match="exit code 3"):
+            device.burst(loaded.handle, 5)
+        until(lambda: not marked(mark), "left behind by a crash", 5.0)
+        device.load(workload(models, "starts"))
+        assert sleeps(mark)
+
+
+def test_of_a_host_that_is_killed(models: Path, mark: str) -> None:
+    host = subprocess.Popen(
+        [sys.executable, "-c", HOST, f"{models}:starts"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with host:
+        assert host.stdout is not None and host.stdout.readline() == "loaded\n"
+        assert sleeps(mark)
+        host.kill()
+
+
+def test_of_a_worker_in_somebody_elses_group(models: Path, mark: str) -> None:
+    """As ssh and adb start it; Talk does not give it a session either."""
+    with Talk([sys.executable, "-u", "-m", worker.__name__], os.environ) as talk:
+        talk.ask(do="open", meter=None, settings={"threads": 1})
+        talk.ask(do="load", workload=workload(models, "starts").to_json())
+        assert sleeps(mark)
+        assert os.getpgid(talk.process.pid) == talk.process.pid != os.getpgrp()
+        assert talk.process.stdin is not None
+        talk.process.stdin.close()
+        talk.process.wait(10)
+
+
+@pytest.mark.parametrize("ends", ["sys.exit(3)", "os.kill(os.getpid(), 9)", "time.sleep(600)"])
+def test_of_any_command(ends: str, mark: str) -> None:
+    script = f"import os, subprocess, sys, time; subprocess.Popen(['sleep', '600']); {ends}"
+    process = WorkerProcess([sys.executable, "-I", "-S", "-c", script])
+    until(lambda: sleeps(mark), "it does not start")
+    start_s = time.monotonic()
+    with pytest.raises(NoAnswer) as told:
+        process.ask(2.0 if "sleep" in ends else 60.0, {})
+    assert time.monotonic() - start_s < 10  # though its pipe is still held
+    assert told.value.exit_code == {"s": 3, "o": -signal.SIGKILL, "t": None}[ends[0]]
