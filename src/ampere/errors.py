@@ -17,6 +17,8 @@ AmpereError                 anything below; the CLI prints it as one line and ex
 └── NotCovered              a question that the profile's measurements cannot answer
 """
 
+from __future__ import annotations
+
 LONGEST = 1000  # characters of a message; it may quote what a stranger wrote
 
 

@@ -149,7 +149,6 @@ def test_a_journal_without_bursts_has_its_rows(tmp_path: Path) -> None:
         {"energy_j": [5.0], "time_s": [], "energy_drift": [1.0], "drift": [1.0]},
         {"energy_j": [], "time_s": [], "energy_drift": [], "drift": []},
         {"energy_j": [None], "time_s": [0.1], "energy_drift": [1.0], "drift": [1.0]},
-        {"energy_j": [5.0], "time_s": [0.1], "energy_drift": [0], "drift": [1.0]},
         {"energy_j": [5.0], "time_s": [0.1], "energy_drift": [1.0], "drift": [1.0], "outlier": [0]},
     ],
 )

@@ -66,4 +66,4 @@ def test_what_it_cannot_do_is_a_failure_and_not_the_end() -> None:
 def test_messages_can_be_written_and_have_an_end() -> None:
     told = answer(Failing(ModelError("caf\udce9 " + "x" * 100_000)), json.dumps({"do": "describe"}))
     assert told["message"].startswith("caf? xxx")
-    assert len(told["message"]) == 1000
+    assert len(told["message"]) <= 1000

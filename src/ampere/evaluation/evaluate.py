@@ -31,7 +31,7 @@ from ampere.evaluation.metering import (
     meter_unseen,
     single_stages,
 )
-from ampere.profiles.estimate import estimate
+from ampere.profiles.estimate import interval
 from ampere.profiles.profile import Profile
 from ampere.records.journal import Journal
 from ampere.records.measurement import Measurement
@@ -122,12 +122,13 @@ def _result(metered: Metered, fits: Sequence[Fit]) -> ModelResult:
     estimates_j: dict[str, float] = {}
     interval_j = None
     for fit in fits:
-        answer = estimate(layers, fit)
-        if answer.uncovered:
+        prediction = fit.predict(layers)  # as it is: one below 0 counts as the error that it is
+        if prediction.uncovered or not prediction.lines:
             continue
-        estimates_j[fit.method] = answer.energy_j
+        total = prediction.total
+        estimates_j[fit.method] = total.energy_j
         if fit is fits[0]:
-            interval_j = answer.energy_j_interval
+            interval_j = interval(total.energy_j, total.energy_j_std)
     if metered.few_steps.failed is None:
         estimates_j["extrapolation"] = metered.few_steps.energy_j
     return ModelResult(

@@ -37,7 +37,6 @@ from ampere.evaluation.evaluate import results_of
 from ampere.evaluation.evaluation import Evaluation
 from ampere.evaluation.metering import SINGLE_STAGES, Metered, single_stages
 from ampere.meters.base import Provenance
-from ampere.profiles.estimate import estimate
 from ampere.profiles.profile import Profile
 from ampere.records.journal import Header
 from ampere.records.measurement import Measurement
@@ -68,7 +67,8 @@ class Trial:
 
     def mape(self, fit: Fit) -> float:
         """Mean absolute percentage error of another fit on the same members."""
-        errors = [estimate(layers, fit).energy_j / energy_j - 1 for layers, energy_j in self.unseen]
+        pairs = [(fit.predict(layers).total, energy_j) for layers, energy_j in self.unseen]
+        errors = [total.energy_j / energy_j - 1 for total, energy_j in pairs]
         return 100 * statistics.fmean(map(abs, errors))
 
     @property

@@ -13,7 +13,7 @@ from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit
 from ampere.estimators.flops import fit_flops_affine
 from ampere.estimators.roofline import fit_roofline
-from ampere.profiles.estimate import estimate
+from ampere.profiles.estimate import interval
 from ampere.records.measurement import Measurement
 from ampere_paper.published.datasets import Recorded
 
@@ -96,9 +96,9 @@ def examine(case: Case, method: str) -> Row:
         errors.append([])
         inside.append([])
         for row in asked:
-            answer = estimate(row.layers, fit)
-            low, high = answer.energy_j_interval
-            errors[-1].append(abs(answer.energy_j / row.energy_j - 1))
+            total = fit.predict(row.layers).total
+            low, high = interval(total.energy_j, total.energy_j_std)
+            errors[-1].append(abs(total.energy_j / row.energy_j - 1))
             inside[-1].append(low <= row.energy_j <= high)
     mape, coverage = (list(map(statistics.fmean, splits)) for splits in (errors, inside))
     return {
