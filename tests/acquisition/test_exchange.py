@@ -17,10 +17,10 @@ from typer.testing import CliRunner, Result
 import ampere
 from ampere.acquisition.families import Network
 from ampere.cli.app import app
+from ampere.core.boundary.trust import ForeignText
 from ampere.core.description import describe
 from ampere.core.layers import Layer, network_identity
 from ampere.core.training import Training
-from ampere.core.trust import ForeignText
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, FingerprintError, JournalError, ModelError
 from ampere.estimators.base import Cost

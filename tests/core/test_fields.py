@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.core.fields import LARGE, Fields, check_plain, parse_json, shown
+from ampere.core.boundary.fields import LARGE, Fields, check_plain, parse_json, shown
 from ampere.errors import DataError, FaultyReading
 
 numbers = st.floats() | st.integers() | st.integers(-(10**400), 10**400)

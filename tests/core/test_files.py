@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.core.files import read_text, read_whole, unpack, write_whole, writing_beside
+from ampere.core.boundary.files import read_text, read_whole, unpack, write_whole, writing_beside
 from ampere.errors import DataError
 
 

@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from ampere.core.fields import Fields
+from ampere.core.boundary.fields import Fields
 from ampere.core.workloads import Settings
 from ampere.devices.introduction import Introduction
 from ampere.errors import DeviceError

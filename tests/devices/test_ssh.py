@@ -30,7 +30,7 @@ from ampere.acquisition.effort import Effort
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.progress import Event
 from ampere.acquisition.strategy import Strategy
-from ampere.core.fields import Fields
+from ampere.core.boundary.fields import Fields
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.program.widths import Widths
 from ampere.core.training import Training

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import ampere.meters.registry
-from ampere.core.trust import ForeignText
+from ampere.core.boundary.trust import ForeignText
 from ampere.errors import MeterError
 from ampere.meters.base import Meter, Provenance
 from ampere.meters.drivers.cpu import CpuMeter

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ampere
-from ampere.core.fields import parse_json
+from ampere.core.boundary.fields import parse_json
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths

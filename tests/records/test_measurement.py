@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.core.fields import parse_json
+from ampere.core.boundary.fields import parse_json
 from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ampere.core.fields import parse_json
+from ampere.core.boundary.fields import parse_json
 from ampere.errors import DataError
 from ampere.records.rows import read_layer_file, read_rows
 

@@ -14,10 +14,10 @@ from typer.testing import CliRunner
 
 import ampere
 from ampere.cli.app import app
+from ampere.core.boundary.trust import ForeignText
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.core.training import LOSSES, Training, loss_of_file, stated_training
-from ampere.core.trust import ForeignText
 from ampere.devices.local import LocalDevice
 from ampere.errors import DataError, ModelError
 from ampere.pytorch.runtime import losses

@@ -13,9 +13,9 @@ from torch import nn
 import ampere
 import own_losses
 from ampere.acquisition import loop
+from ampere.core.boundary.trust import ForeignText
 from ampere.core.layers import Features, Role
 from ampere.core.training import Training
-from ampere.core.trust import ForeignText
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.errors import DataError, ModelError
 from ampere.estimators.base import Cost

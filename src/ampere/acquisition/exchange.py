@@ -21,10 +21,10 @@ from ampere.acquisition.families import Network, input_text, present_loss, read_
 from ampere.acquisition.loop import make_profiler, resume
 from ampere.acquisition.strategy import Strategy
 from ampere.core import units
-from ampere.core.fields import Fields
+from ampere.core.boundary.fields import Fields
+from ampere.core.boundary.trust import refuse_code
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.training import Training
-from ampere.core.trust import refuse_code
 from ampere.core.types import Json
 from ampere.core.variants import Variant
 from ampere.core.workloads import Workload

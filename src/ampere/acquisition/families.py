@@ -11,10 +11,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from ampere.core.boundary.trust import refuse_code
 from ampere.core.choices import resample
 from ampere.core.layers import Layer
 from ampere.core.training import Loss, Training
-from ampere.core.trust import refuse_code
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.zoo.families import find_family
 

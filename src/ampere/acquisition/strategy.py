@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ampere.core.fields import Fields
+from ampere.core.boundary.fields import Fields
 from ampere.errors import DataError
 from ampere.estimators.methods import METHODS
 from ampere.estimators.processes.covariance import KERNELS

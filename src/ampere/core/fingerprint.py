@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ampere.core.fields import Fields
+from ampere.core.boundary.fields import Fields
 from ampere.core.types import Json
 from ampere.errors import FingerprintError
 

@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Tuple  # for Python 3.8, on old devices
 
-from ampere.core.fields import Fields, shown
+from ampere.core.boundary.fields import Fields, shown
 from ampere.core.program.structure import DEEP, Structure
 from ampere.core.program.widths import Widths
 from ampere.core.types import Json

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Mapping, Union  # three of them for Python 3.8, on old devices
 
-from ampere.core.fields import Fields
+from ampere.core.boundary.fields import Fields
+from ampere.core.boundary.trust import ForeignText
 from ampere.core.layers import Layer, Role
-from ampere.core.trust import ForeignText
 from ampere.core.types import Json
 from ampere.errors import ModelError
 

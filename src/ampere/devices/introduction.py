@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 
-from ampere.core.fields import Fields
+from ampere.core.boundary.fields import Fields
 from ampere.core.types import Json
 from ampere.core.workloads import Settings
 from ampere.errors import DataError, DeviceError

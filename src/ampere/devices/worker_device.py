@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
-from ampere.core.fields import Fields
+from ampere.core.boundary.fields import Fields
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Features
 from ampere.core.types import Json

@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
-from ampere.core.fields import Fields, parse_json
+from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.page import printable
 from ampere.errors import (
     AmpereError,

@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ampere.core.fields import Fields, parse_json
-from ampere.core.files import read_whole, write_whole
+from ampere.core.boundary.fields import Fields, parse_json
+from ampere.core.boundary.files import read_whole, write_whole
 from ampere.errors import DataError, MeterError, MeterFault
 from ampere.meters.base import Meter, Reading, energy_between
 

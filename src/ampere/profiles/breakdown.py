@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ampere.core import units
+from ampere.core.boundary.trust import ZOO
 from ampere.core.groups import grouped
 from ampere.core.layers import Layer, LayerIdentity, LayerKind
-from ampere.core.trust import ZOO
 from ampere.errors import AmpereError, NotCovered
 from ampere.estimators.base import Line, add_known, usable
 from ampere.estimators.encoding import STEP

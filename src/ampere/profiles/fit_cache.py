@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 
 import ampere
-from ampere.core.fields import parse_json
+from ampere.core.boundary.fields import parse_json
 from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.core.types import Json

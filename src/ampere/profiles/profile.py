@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from ampere.core import units
 from ampere.core.arrays import Array
+from ampere.core.boundary.trust import refuse_code
 from ampere.core.fingerprint import Fingerprint, describe_device
 from ampere.core.layers import Layer, Role
 from ampere.core.training import Training, stated_training
-from ampere.core.trust import refuse_code
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Rejection, usable

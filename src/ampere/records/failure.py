@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from ampere.core.fields import shown
+from ampere.core.boundary.fields import shown
 from ampere.core.types import Json
 from ampere.errors import AmpereError, Crashed, DataError, Hung, MeterError, ModelError, OutOfMemory
 

@@ -17,11 +17,11 @@ from io import FileIO
 from pathlib import Path
 from types import TracebackType
 
-from ampere.core.fields import Fields, parse_json
-from ampere.core.files import MOST_BYTES, PACKED, read_whole, write_through, write_whole
+from ampere.core.boundary.fields import Fields, parse_json
+from ampere.core.boundary.files import MOST_BYTES, PACKED, read_whole, write_through, write_whole
+from ampere.core.boundary.trust import ForeignText, model_of_file
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.lock import lock_file, lock_holder
-from ampere.core.trust import ForeignText, model_of_file
 from ampere.core.types import Json
 from ampere.errors import DataError, JournalError
 from ampere.meters.base import Provenance

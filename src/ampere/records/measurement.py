@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 
 from ampere.core import units
-from ampere.core.fields import Fields, shown
+from ampere.core.boundary.fields import Fields, shown
 from ampere.core.layers import Layer
 from ampere.core.page import printable
 from ampere.core.types import Json

@@ -6,8 +6,8 @@ import os
 import warnings
 from collections.abc import Mapping
 
-from ampere.core.fields import Fields, parse_json
-from ampere.core.files import read_text
+from ampere.core.boundary.fields import Fields, parse_json
+from ampere.core.boundary.files import read_text
 from ampere.core.layers import Layer
 from ampere.core.types import Json
 from ampere.errors import DataError, FaultyReading

@@ -172,7 +172,7 @@ def _structure(data: bytes, slow: bool) -> None:
 
 
 def _parsed_layers(data: bytes) -> list[Layer]:
-    from ampere.core.fields import Fields, parse_json
+    from ampere.core.boundary.fields import Fields, parse_json
 
     listed = Fields(parse_json(data)).items("layers")
     return [Layer.from_json(row, with_structure=True, where=place) for place, row in listed]

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ampere.core.fields import parse_json
+from ampere.core.boundary.fields import parse_json
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.types import Json
 from ampere.errors import DataError

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ampere.core import units
-from ampere.core.fields import parse_json
+from ampere.core.boundary.fields import parse_json
 from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.errors import DataError

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ampere.core.fields import Fields
+from ampere.core.boundary.fields import Fields
 from ampere.core.program.sizes import Shape, shape_from_json, shape_to_json
 from ampere.core.program.terms import INPUT, Term, term_from_json, term_to_json
 from ampere.core.types import Json

@@ -20,8 +20,8 @@ from typing import Any
 
 from torch import nn
 
+from ampere.core.boundary.trust import refuse_code
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
-from ampere.core.trust import refuse_code
 from ampere.errors import AmpereError, ModelError
 from ampere.zoo.families import find_family
 

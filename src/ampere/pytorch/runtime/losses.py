@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ampere.core.boundary.trust import ForeignText
 from ampere.core.program.trees import leaves
-from ampere.core.trust import ForeignText
 from ampere.errors import AmpereError, ModelError
 from ampere.pytorch.runtime.loader import homes_of, in_words, load_loss, names_loss, raised
 
