@@ -84,7 +84,10 @@ class Fields:
         """The names of all fields, those that are null among them."""
         if len(self._row) > most:
             raise DataError(f"{self._where or 'it'} has {len(self._row)} fields, more than {most}")
-        return [_text(name, self.place(str(name)), LONG_TEXT) for name in self._row]
+        for name in self._row:
+            if not _is_writable(name, LONG_TEXT):
+                _refuse_text(name, self.place(name), LONG_TEXT)
+        return list(self._row)
 
     def place(self, name: str) -> str:
         """How a refusal names a field."""
@@ -111,13 +114,12 @@ class Fields:
         value = self._row.get(name)
         if value is None and not isinstance(default, _Required):
             return default
-        wanted = _wanted("a number", least if above is None else None, above, most)
-        if not is_number(value):
-            self.refuse(name, wanted)
-        number = as_float(value)
+        number = as_float(value) if is_number(value) else math.nan
         low = number <= above if above is not None else number < least
         if low or not number <= most:  # NaN, too
-            self.refuse(name, wanted, beyond)
+            bounds = f"above {above:g} and at most" if above is not None else f"from {least:g} to"
+            wanted = f"a number {bounds} {most:g}"
+            self.refuse(name, wanted, beyond if is_number(value) else DataError)
         return number
 
     def whole(
@@ -145,7 +147,9 @@ class Fields:
             return default
         if not isinstance(value, str):
             self.refuse(name, "a text")
-        return _text(value, self.place(name), most)
+        if not _is_writable(value, most):
+            _refuse_text(value, self.place(name), most)
+        return value
 
     def flag(self, name: str, default: bool = False) -> bool:
         """True or false."""
@@ -209,24 +213,25 @@ class Fields:
     def plain(self, name: str, default: Json = None, depth: int = DEEP) -> Json:
         """Any JSON as it is, as long as its numbers are finite and its size is modest."""
         value = self._row.get(name)
-        check_plain(value, self.place(name), depth)
+        if isinstance(value, (list, tuple, Mapping)) or not _is_plain_leaf(value):
+            check_plain(value, self.place(name), depth)
         return default if value is None else value
 
 
 def check_plain(value: Json, place: str, depth: int = DEEP) -> None:
     """Refuse JSON that cannot be kept: numbers without an end, texts and lists without measure."""
-    if value is None or isinstance(value, bool):
+    if _is_plain_leaf(value):
         return
     if isinstance(value, str):
-        _text(value, place, LONG_TEXT)
+        _refuse_text(value, place, LONG_TEXT)
     elif is_number(value):
-        if not abs(as_float(value)) <= LARGE:
-            raise DataError(f"{place} must be a number from -1e30 to 1e30, not {shown(value)}")
+        raise DataError(f"{place} must be a number from -1e30 to 1e30, not {shown(value)}")
     elif depth == 0 or not isinstance(value, (list, tuple, Mapping)) or len(value) > MANY:
         raise DataError(f"{place} is larger or deeper than anybody needs: {shown(value)}")
     else:
         for inner, item in _parts(value):
-            _text(inner, place, LONG_TEXT)
+            if not _is_writable(inner, LONG_TEXT):
+                _refuse_text(inner, place, LONG_TEXT)
             check_plain(item, _place(place, inner), depth - 1)
 
 
@@ -256,21 +261,29 @@ def _parts(value: Json) -> Iterator[tuple[str, Json]]:
     return ((str(i), item) for i, item in enumerate(value))
 
 
-def _text(value: Json, place: str, most: int) -> str:
-    """A text, if it is one that can be written: half a surrogate pair cannot."""
-    text = str(value)
-    if len(text) > most:
-        raise DataError(f"{place} has {len(text)} characters, more than {most}")
+def _is_plain_leaf(value: Json) -> bool:
+    """Whether a value is no list and no object, and can be kept as it is."""
+    if isinstance(value, str):
+        return _is_writable(value, LONG_TEXT)
+    if is_number(value):
+        return abs(as_float(value)) <= LARGE
+    return value is None or isinstance(value, bool)
+
+
+def _is_writable(text: Json, most: int) -> bool:
+    """Whether a text has an end and can be written: half a surrogate pair cannot."""
+    if not isinstance(text, str) or len(text) > most:
+        return False
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise DataError(f"{place} is no text that can be written: {shown(text)}") from None
-    return text
+        return False
+    return True
 
 
-def _wanted(what: str, least: float | None, above: float | None, most: float) -> str:
-    """What a number must be, in words."""
-    upper = f" and at most {most:g}"
-    if above is not None:
-        return f"{what} above {above:g}{upper}"
-    return f"{what} from {least:g} to {most:g}" if least is not None else f"{what}{upper}"
+def _refuse_text(text: Json, place: str, most: int) -> NoReturn:
+    if isinstance(text, str) and len(text) > most:
+        raise DataError(f"{place} has {len(text)} characters, more than {most}")
+    raise DataError(f"{place} is no text that can be written: {shown(text)}")
