@@ -231,9 +231,10 @@ class Blow:
 
     def _look(self) -> list[tuple[Path, int]]:
         sizes = []
-        for path in self._task.folder.rglob("*"):
-            with contextlib.suppress(OSError):
-                sizes.append((path, path.stat().st_size))
+        for folder, _, files in os.walk(self._task.folder):  # unlike rglob, while things vanish
+            for path in (Path(folder), *(Path(folder, name) for name in files)):
+                with contextlib.suppress(OSError):
+                    sizes.append((path, path.stat().st_size))
         return sorted(sizes)
 
 
