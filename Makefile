@@ -37,7 +37,7 @@ test: lint  ## lint, types, import contracts, tests; as root it installs openssh
 	@($(SYSTEM)) || test "$$(id -u)" != 0 || $(MAKE) setup-system
 	$(BIN)/python -m pytest
 
-faults: setup  ## kill 200 commands and workers, fill the disk at every size; takes half an hour
+faults: setup  ## kill 200 commands and workers, fill the disk at every size; takes twenty minutes
 	AMPERE_KILLS=200 $(BIN)/python -m pytest tests/security/test_faults.py --timeout 7200
 
 format: setup  ## let ruff format the code

@@ -137,11 +137,17 @@ class Launcher:
         }
         pid = int(self._ask(json.dumps(request)))
         end_s = time.monotonic() + 120.0
-        while runs(pid):
-            if when(pid) or time.monotonic() > end_s:
-                os.kill(pid, signal.SIGKILL)
-                break
-            time.sleep(0.0005)
+        try:
+            while runs(pid):
+                if when(pid):
+                    os.kill(pid, signal.SIGKILL)
+                    break
+                assert time.monotonic() < end_s, f"{arguments} takes too long"
+                time.sleep(0.001)
+        except BaseException:
+            os.kill(pid, signal.SIGKILL)
+            self._ask("")  # or the next one would get its answer
+            raise
         return Ended(*json.loads(self._ask("")))
 
     def started(self) -> dict[int, str]:

@@ -18,7 +18,6 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,19 +31,30 @@ from ampere.acquisition.effort import Effort
 from ampere.acquisition.strategy import Strategy
 from ampere.core.lock import lock_file
 from ampere.devices.simulated import SimulatedDevice
-from ampere.records.journal import JournalWarning, read_journal
-from ampere.records.measurement import Measurement
 from launcher import Ended, Launcher
 from processes import until
+
+from .tasks import (
+    MODEL,
+    SIMULATED,
+    Estimating,
+    Evaluating,
+    Metering,
+    Profiling,
+    Pruning,
+    Reporting,
+    Task,
+    Telling,
+    names,
+    rows_of,
+    whole_lines,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks processes up as on Linux")
 
 KILLS = int(os.environ.get("AMPERE_KILLS", "10"))
 THOROUGH = KILLS >= 100  # disks are full at every size, too
 SEED = int(os.environ.get("AMPERE_SEED", time.time_ns() % 10**6))  # which moments
-MODEL = "zoo:lenet5(channels=[2, 3], hidden=[8, 6])"
-SIMULATED = ("--device", "simulated:xavier")
-METERED = ("--device", "local", "--meter", "fake:step_j=1,step_s=1", "--burst-s", "0.01")
 
 
 @pytest.fixture(scope="module")
@@ -60,143 +70,6 @@ def journal(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> byt
     done = launcher.run("profile", MODEL, *SIMULATED, "--profile", "p.ampere", folder=folder)
     assert done.code == 0, done.stderr
     return (folder / "p.ampere").read_bytes()
-
-
-def rows_of(path: Path) -> list[Measurement]:
-    """The measurements of a journal, which must read; its last line may be torn."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", JournalWarning)
-        return read_journal(path)[1]
-
-
-def whole_lines(path: Path) -> bytes:
-    """What nobody may lose."""
-    data = path.read_bytes() if path.exists() else b""
-    return data[: data.rfind(b"\n") + 1]
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
-
-
-class Task:
-    """A command with a folder to work in, and what must be so when it has ended.
-
-    Args:
-        folder: Its own.
-        journal: A profile that is there before it starts.
-    """
-
-    arguments: tuple[str, ...] = ()
-    profile = "p.ampere"
-    share = 0.2  # of all kills
-    full = (0,)  # bytes that files may grow to, of the many that `make faults` tries
-
-    def __init__(self, folder: Path, journal: bytes) -> None:
-        self.folder, self.path = folder, folder / self.profile
-        folder.mkdir()
-        self.prepare(journal)
-        self.before = names(folder)
-
-    def prepare(self, journal: bytes) -> None:
-        self.path.write_bytes(journal)
-
-    def check(self) -> None:
-        """What holds at any moment, however often it was killed."""
-        if self.path.exists():
-            rows_of(self.path)
-
-    def check_done(self, done: Ended) -> None:
-        """What holds when it has come to its end."""
-
-    @property
-    def made(self) -> list[str]:
-        """Files in its folder that it has made, but for those that it is about."""
-        known = {*self.before, self.profile, f"{self.profile}.fit", "page.html"}
-        return [name for name in names(self.folder) if name not in known]
-
-
-class Profiling(Task):
-    arguments = ("profile", MODEL, *SIMULATED, "--profile", "p.ampere")
-    full = (0, 5000)
-
-    def prepare(self, journal: bytes) -> None:
-        """It begins with nothing."""
-
-    def check_done(self, done: Ended) -> None:
-        rows = rows_of(self.path)
-        assert len(rows) >= 4 and all(row.failed is None for row in rows)
-
-
-class Metering(Profiling):
-    """With a worker process of its own."""
-
-    share = 0.1
-    arguments = ("profile", MODEL, *METERED, "--measurements", "4", "--profile", "p.ampere")
-
-
-class Telling(Task):
-    arguments = ("tell", "rows.jsonl", "--profile", "p.ampere")
-    full = (0, 1, 237, 3000, 50_000)
-
-    def prepare(self, journal: bytes) -> None:
-        row = json.loads(journal.splitlines()[1])
-        rows = [{**row, "energy_j_per_step": 1.0 + i / 1000} for i in range(100)]
-        text = "".join(json.dumps(each) + "\n" for each in rows)
-        (self.folder / "rows.jsonl").write_text(text)
-
-    def check(self) -> None:
-        if self.path.exists():
-            told = [row.energy_j_per_step for row in rows_of(self.path)]
-            assert len(told) == len(set(told))
-
-    def check_done(self, done: Ended) -> None:
-        told = {row.energy_j_per_step for row in rows_of(self.path)}
-        assert told == {1.0 + i / 1000 for i in range(100)}
-
-
-class Evaluating(Task):
-    arguments = ("evaluate", MODEL, *SIMULATED, "--models", "2", "--profile", "p.ampere")
-    full = (30_000,)
-
-
-class Estimating(Task):
-    arguments = ("estimate", MODEL, "--profile", "p.ampere")
-
-
-class Reporting(Task):
-    arguments = ("report", "p.ampere", "-o", "page.html")
-    full = (0, 100_000)
-
-    def check(self) -> None:
-        super().check()
-        page = self.folder / "page.html"
-        if page.exists():  # whole, and out of the way of the next one
-            assert page.read_text().rstrip().endswith("</html>")
-            page.unlink()
-
-
-class Pruning(Task):
-    arguments = (
-        *("prune", MODEL, "--profile", "p.ampere", "--budget", "99.5%"),
-        *("--confidence", "0.5", "-o", "small"),
-    )
-    full = (0, 2000, 5000)
-
-    def check(self) -> None:
-        super().check()
-        small = self.folder / "small"
-        if small.exists():  # whole, and out of the way of the next one
-            from safetensors import safe_open
-
-            with safe_open(small / "model.safetensors", "pt") as weights:
-                assert list(weights.keys())
-            compile((small / "model.py").read_text(), "model.py", "exec")
-            assert json.loads((small / "widths.json").read_text())
-            assert small.rename(self.folder.with_name(f"{self.folder.name}-{time.time_ns()}"))
-
-    def check_done(self, done: Ended) -> None:
-        assert not (self.folder / "small").exists()  # it was, and was looked at
 
 
 class Blow:
@@ -231,9 +104,10 @@ class Blow:
 
     def _look(self) -> list[tuple[Path, int]]:
         sizes = []
-        for path in self._task.folder.rglob("*"):
-            with contextlib.suppress(OSError):
-                sizes.append((path, path.stat().st_size))
+        for folder, _, files in os.walk(self._task.folder):  # unlike rglob, while things vanish
+            for path in (Path(folder), *(Path(folder, name) for name in files)):
+                with contextlib.suppress(OSError):
+                    sizes.append((path, path.stat().st_size))
         return sorted(sizes)
 
 
