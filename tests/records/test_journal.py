@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import ampere
 from ampere.core.boundary.fields import parse_json
+from ampere.core.boundary.trust import ForeignText
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
@@ -27,7 +28,10 @@ from ampere.records.measurement import Measurement
 
 DOCS = Path(__file__).parents[2] / "docs" / "journal.md"
 HEADER = Header(
-    Fingerprint({"cores": "2"}, {"host": "bench"}), {"name": "fake"}, Provenance.SIMULATED, "today"
+    Fingerprint({"cores": "2"}, {"host": "bench"}),
+    {"name": ForeignText("fake")},  # as a file has it
+    Provenance.SIMULATED,
+    "today",
 )
 
 

@@ -19,7 +19,7 @@ from types import TracebackType
 
 from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.boundary.files import MOST_BYTES, PACKED, read_whole, write_through, write_whole
-from ampere.core.boundary.trust import ForeignText, model_of_file
+from ampere.core.boundary.trust import ForeignText, as_data, foreign, model_of_file
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.lock import lock_file, lock_holder
 from ampere.core.types import Json
@@ -50,7 +50,7 @@ class Header:
 
     `reference_time_s` and `reference_energy_j` are those of one step of the reference workload;
     `model` is what the profile was made for, `asks` how `ampere ask` goes on with it, `note` is the
-    user's own text.
+    user's own text. A file's `meter` and `model` are text that nobody opens or loads.
     """
 
     fingerprint: Fingerprint
@@ -73,7 +73,7 @@ class Header:
             "created": self.created,
             "device": self.fingerprint.to_json(),
             "idle_w": self.idle_w if _is_finite(self.idle_w) else None,
-            "meter": dict(self.meter),
+            "meter": as_data(self.meter),
             "model": None if self.model is None else str(self.model),
             "note": self.note,
             **({"asks": dict(self.asks)} if self.asks else {}),
@@ -91,7 +91,7 @@ class Header:
         model = fields.text("model", None)
         return cls(
             fingerprint=Fingerprint.from_json(fields.inner("device").row, "device"),
-            meter={name: meter.plain(name) for name in meter.names(most=100)},
+            meter={name: foreign(meter.plain(name)) for name in meter.names(most=100)},
             provenance=read_provenance(row.get("provenance")),
             created=fields.text("created"),
             reference_time_s=reference.number("time_s", None, above=LEAST_S, most=MOST_S),

@@ -304,7 +304,7 @@ def test_another_meter_is_a_doubt(net: Net, digits: Dataset, profile: Profile) -
     )
 
 
-def test_the_meter_is_the_best_one_here_in_the_profiles_settings(
+def test_the_meter_is_the_best_one_here_and_the_profiles_settings_open_none(
     net: Net, digits: Dataset, profile: Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -316,7 +316,7 @@ def test_the_meter_is_the_best_one_here_in_the_profiles_settings(
     curve = found.curves[0]
     assert found.provenance is Provenance.MODELLED
     assert found.warnings == ()
-    assert curve.energy_j[0] == pytest.approx(1000 * curve.time_s[0])
+    assert 0 < curve.energy_j[0] < 500 * curve.time_s[0]  # a file sets no watts
 
 
 def test_a_coarse_meter_is_read_once_a_turn(net: Net, digits: Dataset, profile: Profile) -> None:

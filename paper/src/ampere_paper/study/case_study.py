@@ -226,14 +226,12 @@ def _refuse_to_mix(here: Fingerprint, theirs: Fingerprint) -> None:
 
 @contextmanager
 def _opened(meter: Meter | None, profile: Profile) -> Iterator[Meter]:
-    """The given meter, which stays open, or the best one here, set as the profile's if it is it."""
+    """The given meter, which stays open, or the best one here; a profile's own is only text."""
     if meter is not None:
         yield meter
         return
     name = choose_meter(AUTO, _settings(profile.header.fingerprint).accelerator)
-    theirs = profile.header.meter
-    same = theirs.get("name") == name
-    own = open_meter(name, **(theirs.get("settings", {}) if same else calibrated(name, {})))
+    own = open_meter(name, **calibrated(name, {}))
     try:
         yield own
     finally:
@@ -255,7 +253,7 @@ def _doubts(
     profile: Profile, meter: Meter, full: Curve, burst: int, threads: int, had: int
 ) -> Iterator[str]:
     """Why to read the joules with care, a line each."""
-    theirs = profile.provenance.value, profile.header.meter.get("name", units.UNKNOWN)
+    theirs = profile.provenance.value, str(profile.header.meter.get("name", units.UNKNOWN))
     ours = meter.provenance.value, meter.name
     if theirs != ours:
         yield (

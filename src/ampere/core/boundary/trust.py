@@ -7,8 +7,10 @@ meter. The one exception names ampere's own code: models of the zoo, and ampere'
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ampere.core.types import Json
 from ampere.errors import DataError
 
 ZOO = "zoo:"  # models of ampere's own, built by its own code
@@ -22,6 +24,24 @@ class ForeignText:
 
     def __str__(self) -> str:
         return self.text
+
+
+def foreign(tree: Json) -> Json:
+    """The same tree, its texts as what they are: somebody else's."""
+    if isinstance(tree, Mapping):
+        return {name: foreign(part) for name, part in tree.items()}
+    if isinstance(tree, list):
+        return [foreign(part) for part in tree]
+    return ForeignText(tree) if isinstance(tree, str) else tree
+
+
+def as_data(tree: Json) -> Json:
+    """The same tree with plain texts, to be written into a file again."""
+    if isinstance(tree, Mapping):
+        return {name: as_data(part) for name, part in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return [as_data(part) for part in tree]
+    return tree.text if isinstance(tree, ForeignText) else tree
 
 
 def model_of_file(name: str) -> str | ForeignText:
