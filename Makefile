@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-system demo test faults lint format benchmarks benchmark-reading clean
+.PHONY: fuzz help setup setup-system demo test faults lint format benchmarks benchmark-reading clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,10 @@ lint: setup  ## ruff, mypy, import contracts
 test: lint  ## lint, types, import contracts, tests; as root it installs openssh-server and chromium if they are not there
 	@($(SYSTEM)) || test "$$(id -u)" != 0 || $(MAKE) setup-system
 	$(BIN)/python -m pytest
+
+FUZZ_SECONDS ?= 3600
+fuzz: setup  ## feed every reader with damaged and hostile input for an hour (FUZZ_SECONDS); what breaks is kept in tests/security/corpus
+	cd tests && ../$(BIN)/python -m security.fuzzing.fuzz --seconds $(FUZZ_SECONDS)
 
 faults: setup  ## kill 200 commands and workers, fill the disk at every size; takes twenty minutes
 	AMPERE_KILLS=200 $(BIN)/python -m pytest tests/security/test_faults.py --timeout 7200
