@@ -172,5 +172,6 @@ def _verification(stack: ExitStack, machine: Machine, care: Care, any_device: bo
 
 
 PRUNE = Command(
-    prune, "ampere prune zoo:cnn5 --weights cnn5.pt --profile cnn5.ampere --budget 50% -o half"
+    prune,
+    "ampere prune zoo:cnn5 --weights cnn5.safetensors --profile cnn5.ampere --budget 50% -o half",
 )
