@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,9 +23,11 @@ from ampere.cli.options import (
     above_zero,
 )
 from ampere.cli.shell import json_text, say
+from ampere.errors import DataError
 
 if TYPE_CHECKING:
     from ampere.pruning.judge import Judging
+    from ampere.pruning.result import Pruning
     from ampere.pruning.search import Search
     from ampere.pruning.verify import Verification
 
@@ -152,15 +155,29 @@ def prune(
             judging=judging.judging(),
             verification=_verification(stack, machine, care, any_device) if verify else None,
             seed=seed,
+            folder=output,
             watch=lambda doing: say(f"{doing} ..."),
         )
-    pruning.save(output)
+    _save(pruning, output)
     say(f"wrote {output}: model.py builds the model, model.safetensors holds its weights")
     if as_json:
         for text in pruning.warnings:
             say(f"warning: {text}")
         return json_text(pruning.to_json())
     return repr(pruning)
+
+
+def _save(pruning: Pruning, output: Path) -> None:
+    """Write it where it was wanted, or else where there is room: an hour of work is not lost."""
+    try:
+        pruning.save(output)
+    except DataError as error:
+        try:
+            spare = Path(tempfile.mkdtemp(prefix="ampere-"))
+            pruning.save(spare)
+        except (DataError, OSError) as again:
+            raise DataError(f"{error}; nor can it be kept elsewhere: {again}") from None
+        raise DataError(f"{error}; the model is in {spare} instead: move it from there") from None
 
 
 def _verification(stack: ExitStack, machine: Machine, care: Care, any_device: bool) -> Verification:

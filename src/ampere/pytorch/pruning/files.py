@@ -8,6 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
+from ampere.core.files import write_whole
 from ampere.core.layers import Layer
 from ampere.core.types import Json
 from ampere.pytorch.pruning.slimmer import Slim
@@ -81,19 +82,26 @@ def write_model(
         source: The text that names the original (`zoo:cnn5`); None if it was an object.
         title: The first line of the Python file.
         facts: What else stands beside the widths.
+
+    Raises:
+        OSError: They cannot be written.
     """
+    from safetensors import SafetensorError
     from safetensors.torch import save_model
 
     for name in slim.parameters.keys() & dict(slim.model.named_buffers()).keys():
         # What a model makes anew when it is built would be of the original's size.
         owner, _, part = name.rpartition(".")
         slim.model.get_submodule(owner).register_buffer(part, slim.model.get_buffer(name))
-    save_model(slim.model, str(folder / WEIGHTS))
+    try:
+        save_model(slim.model, str(folder / WEIGHTS))
+    except SafetensorError as error:  # also where it is the disk's fault
+        raise OSError(str(error)) from None
     (folder / WEIGHTS).chmod(0o644)  # some versions of safetensors let nobody else read it
     layers = [layer.to_json(with_structure=True) for layer in slim.layers]
     rows = {**facts, "layers": layers}
-    (folder / WIDTHS).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    (folder / CODE).write_text(code(slim, source, title), encoding="utf-8")
+    write_whole(folder / WIDTHS, json.dumps(rows, indent=1) + "\n")
+    write_whole(folder / CODE, code(slim, source, title))
 
 
 def code(slim: Slim, source: str | None, title: str) -> str:
