@@ -25,13 +25,21 @@ MOST_BYTES = 256 * 2**20  # of any file that is read whole, unpacked; a journal'
 PACKED = b"\x1f\x8b"  # how gzip begins
 
 
-def read_whole(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
+def read_whole(path: str | os.PathLike[str], most: int = MOST_BYTES, *, own: bool = False) -> bytes:
     """The bytes of a file; one that gzip has packed is unpacked.
+
+    Args:
+        path: Where it is; a pipe is read to its end.
+        most: Bytes that are read and unpacked at most.
+        own: The name is of ampere's choice, in a folder that may be somebody else's: a pipe that
+            has it is refused, since it would be waited for.
 
     Raises:
         OSError: It cannot be read.
         DataError: It is damaged, or larger than anybody needs.
     """
+    if own and os.path.exists(path) and not os.path.isfile(path):
+        raise DataError("it is no file")
     with FileIO(path) as file:
         data = _read(file, most)
     if len(data) > most:
