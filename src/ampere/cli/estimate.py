@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ import typer
 
 from ampere.cli.command import Command
 from ampere.cli.options import (
+    MANY,
     AsJson,
     Job,
     Machine,
@@ -21,6 +20,7 @@ from ampere.cli.options import (
     ProfilePath,
     TrainingOptions,
     above_zero,
+    at_most,
 )
 from ampere.cli.shell import json_text, say
 from ampere.core.types import Json
@@ -66,7 +66,12 @@ def estimate(
     ] = None,
     after_steps: Annotated[
         int | None,
-        typer.Option(min=2, metavar="N", help="Run N steps of MODEL here first, and learn."),
+        typer.Option(
+            min=2,
+            metavar="N",
+            help="Run N steps of MODEL here first, and learn.",
+            callback=at_most(MANY),
+        ),
     ] = None,
     method: Method = "additive",
     machine: Machine = Machine(),
@@ -82,6 +87,10 @@ def estimate(
     model, layers = subject.model, subject.layers
     if after_steps is not None and model is None:
         raise typer.BadParameter("--after-steps needs MODEL: layers alone cannot run")
+    if after_steps is None and machine != Machine():
+        raise typer.BadParameter("--device and its settings go with --after-steps")
+    if layers is not None and training != TrainingOptions(batch_size=training.batch_size):
+        raise typer.BadParameter("layers say themselves how they are trained: leave that out")
     profile = Profile.load(path, method, keep_fit=True)
     if job.epochs is not None and layers is not None and training.batch_size is None:
         raise typer.BadParameter("--epochs with --layers needs --batch-size")
@@ -140,33 +149,45 @@ def _made_for(profile: Profile) -> str:
 
 def _read_layers(path: Path) -> tuple[Layer, ...]:
     """Layers as one JSON document, such as `ampere layers --json` prints, or one object a line."""
-    from ampere.core.fields import parse_json
+    from ampere.core.fields import Fields
+    from ampere.core.files import read_input, read_whole
     from ampere.profiles.estimate import read_layer_list
 
-    name = "standard input" if str(path) == "-" else str(path)
+    piped = str(path) == "-"
+    name = "standard input" if piped else str(path)
     try:
-        text = sys.stdin.read() if str(path) == "-" else Path(name).read_text(encoding="utf-8-sig")
+        text = (read_input() if piped else read_whole(path)).decode("utf-8-sig")
     except OSError as error:
-        raise DataError(f"{name} cannot be read: {error.strerror}") from None
+        raise DataError(f"{name} cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise DataError(f"{name} is not UTF-8 text: give layers as JSON") from None
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
+    rows = _parse_rows(name, text)
     try:
-        document = parse_json(text)
-        rows = document if isinstance(document, list) else [document]
-    except DataError:
-        rows = [_parse_line(name, i, line) for i, line in enumerate(text.splitlines(), 1) if line]
-    if not all(isinstance(row, Mapping) for row in rows):
-        raise DataError(f"{name} has something else than layers: give one JSON object a line")
-    return read_layer_list(rows)
+        for row in rows:
+            Fields(row).items("layers")  # refuses what is no list
+        return read_layer_list(rows)
+    except DataError as error:
+        raise DataError(f"{name}: {error}; give one JSON object a line") from None
 
 
-def _parse_line(name: str, number: int, line: str) -> Json:
+def _parse_rows(name: str, text: str) -> list[Json]:
+    """The objects of a document, or of its lines."""
     from ampere.core.fields import parse_json
 
     try:
-        return parse_json(line)
-    except DataError as error:
-        raise DataError(f"{name} line {number}: {error}") from None
+        document = parse_json(text)
+        return document if isinstance(document, list) else [document]
+    except DataError:
+        lines = enumerate(text.splitlines(), 1)
+    rows = []
+    for number, line in lines:
+        try:
+            rows += [parse_json(line)] if line else []
+        except DataError as error:
+            raise DataError(f"{name} line {number}: {error}") from None
+    return rows
 
 
 ESTIMATE = Command(

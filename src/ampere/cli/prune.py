@@ -12,6 +12,9 @@ import typer
 
 from ampere.cli.command import Command
 from ampere.cli.options import (
+    MANY,
+    SEEDS,
+    STEPS,
     AsJson,
     Care,
     Job,
@@ -21,6 +24,7 @@ from ampere.cli.options import (
     ProfilePath,
     TrainingOptions,
     above_zero,
+    at_most,
 )
 from ampere.cli.shell import json_text, say
 from ampere.errors import DataError
@@ -69,7 +73,12 @@ class SearchOptions:
     ] = 0.1
     round_to: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Widths in multiples of N. Default: as it can."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Widths in multiples of N. Default: as it can.",
+            callback=at_most(MANY),
+        ),
     ] = None
 
     def search(self) -> Search:
@@ -91,7 +100,10 @@ class JudgingOptions:
         ),
     ] = None
     fine_tune: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Steps of fine-tuning, with --data.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Steps of fine-tuning, with --data.", callback=at_most(STEPS)
+        ),
     ] = 0
     learning_rate: Annotated[
         float | None,
@@ -118,7 +130,10 @@ def prune(
     judging: JudgingOptions = JudgingOptions(),
     job: Job = Job(),
     seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Of everything that is random.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Of everything that is random.", callback=at_most(SEEDS)
+        ),
     ] = 0,
     verify: Annotated[
         bool, typer.Option("--verify", help="Meter both models; look again if over the budget.")
@@ -139,6 +154,8 @@ def prune(
     from ampere.pruning.prune import prune as prune_model
     from ampere.pruning.result import refuse_to_overwrite
 
+    if not verify and (machine != Machine() or care != Care()):
+        raise typer.BadParameter("--device, its settings and how it measures go with --verify")
     refuse_to_overwrite(output)
     profile = Profile.load(path, keep_fit=True)
     settings = training.over(profile.training)

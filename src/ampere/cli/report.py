@@ -48,6 +48,8 @@ def report(
     """
     if output is None and figures is None:
         raise typer.BadParameter("give -o FILE for a page, or --figures DIR for its charts")
+    if input is not None and model is None:
+        raise typer.BadParameter("--input goes with --model")
     from ampere.reports.html import refuse_to_overwrite, written_together
 
     if output is not None:
