@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from torch import nn
 
-from ampere.core.files import write_whole
+from ampere.core.fields import Fields, parse_json
+from ampere.core.files import read_whole, write_whole
 from ampere.core.layers import Layer
 from ampere.core.types import Json
+from ampere.errors import DataError, ModelError
 from ampere.pytorch.pruning.slimmer import Slim
 from ampere.pytorch.runtime.builder import build
 from ampere.pytorch.runtime.loader import homes_of, parse_spec
 
 WEIGHTS, WIDTHS, CODE = "model.safetensors", "widths.json", "model.py"
+MOST_BYTES = 2**40  # of weights: more than any device that trains has
 
 _HEAD = '''"""{title}
 
@@ -170,7 +175,8 @@ def _dict(lines: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    """A text in Python's code; a folder may have bytes in its name that are no letters."""
+    return json.dumps(text, ensure_ascii=False).encode(errors="backslashreplace").decode()
 
 
 def _ties(model: nn.Module) -> dict[str, str]:
@@ -202,6 +208,32 @@ def rebuild_model(path: str | Path) -> nn.Module:
     """The network, with new weights, whose layers stand in the `widths.json` of a pruned model.
 
     Python files that `ampere prune` wrote import this one from `ampere`: it stays as it is.
+
+    Raises:
+        DataError: It cannot be read, or holds no layers.
+        ModelError: Its layers are no network that anybody could train.
     """
-    rows = json.loads(Path(path).read_text(encoding="utf-8"))
-    return build([Layer.from_json(row, with_structure=True) for row in rows["layers"]])
+    rows = _rows_of(path)
+    try:
+        layers = [Layer.from_json(row, with_structure=True) for row in rows]
+        with torch.device("meta"):  # nothing is allocated before its size is known
+            size = sum(tensor.nbytes for tensor in build(layers).state_dict().values())
+        if size > MOST_BYTES:
+            raise ModelError(f"its weights would take {size / 1e9:,.0f} GB")
+        return build(layers)
+    except (DataError, ModelError) as error:
+        raise type(error)(f"{path} is damaged: {error}") from None
+    except Exception as error:  # of any type: it says what is called with what
+        reason = textwrap.shorten(f"{type(error).__name__}: {error}", 200, placeholder=" ...")
+        raise ModelError(f"{path} is damaged: its layers make no network ({reason})") from error
+
+
+def _rows_of(path: str | Path) -> list[Json]:
+    """The layers of a file that may be anybody's."""
+    try:
+        rows = Fields(parse_json(read_whole(path))).items("layers", least=1)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+    except DataError as error:
+        raise DataError(f"{path} is damaged: {error}") from None
+    return [row for _, row in rows]

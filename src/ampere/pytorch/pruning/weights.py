@@ -56,10 +56,10 @@ def _read(path: Path) -> Any:
         if path.suffix == ".safetensors" or _looks_like_safetensors(path):
             from safetensors.torch import load_file
 
-            return load_file(path)
+            return load_file(_utf8(path))
         if torch.__version__ >= SAFE_TORCH:
             return torch.load(path, map_location="cpu", weights_only=True)
-    except ModuleNotFoundError:
+    except (ModuleNotFoundError, DataError):
         raise
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}") from None
@@ -70,6 +70,16 @@ def _read(path: Path) -> Any:
         " files: save the weights with safetensors.torch.save_model where they were made, or"
         f" upgrade to torch {SAFE_TORCH}"
     )
+
+
+def _utf8(path: Path) -> str:
+    """A name that safetensors takes."""
+    try:
+        return os.fsencode(path).decode()
+    except UnicodeDecodeError:
+        raise DataError(
+            f"safetensors reads no file whose name is not UTF-8: rename {path}"
+        ) from None
 
 
 def _looks_like_safetensors(path: Path) -> bool:

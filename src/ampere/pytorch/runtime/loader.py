@@ -230,7 +230,7 @@ def _import_file(path: Path, homes: tuple[Path, ...]) -> ModuleType:
         raise ModelError(f"cannot read {path}: {error.strerror}; check the path") from None
     if len(source) > MOST_CODE:
         raise ModelError(f"{path} is larger than any Python file: check the path")
-    digest = hashlib.sha256(str(path).encode() + b"\0" + source).hexdigest()[:8]
+    digest = hashlib.sha256(os.fsencode(path) + b"\0" + source).hexdigest()[:8]
     name = re.sub(r"\W", "_", f"ampere_model_{path.stem}_{digest}")
     if name in sys.modules:
         return sys.modules[name]
