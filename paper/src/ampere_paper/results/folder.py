@@ -22,6 +22,8 @@ from typing import TypeVar
 from ampere.core.fields import Fields, parse_json, shown
 from ampere.core.files import read_whole, write_whole
 from ampere.core.fingerprint import local_fingerprint
+from ampere.core.page import printable
+from ampere.core.program.trees import map_leaves
 from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.records.measurement import utc_now
@@ -75,7 +77,8 @@ class Kept:
         plan = row.inner("plan")
         plan.inner("sizes").names()
         plan.flag("recorded")
-        return cls(row.text("when", most=100), row.plain("plan"), row.plain("data"))
+        data = map_leaves(_harmless, row.plain("data"))
+        return cls(row.text("when", most=100), row.plain("plan"), data)
 
     @property
     def benches(self) -> set[str]:
@@ -274,6 +277,11 @@ class Results:
         texts = {"md": document.markdown(self.folder), "html": document.report().html()}
         for suffix, text in texts.items():
             _write(self.folder / f"{name}.{suffix}", text)
+
+
+def _harmless(leaf: Json) -> Json:
+    """Texts of others go into figures, which bear no letters that nobody can see."""
+    return printable(leaf) if isinstance(leaf, str) else leaf
 
 
 def _plan_row(experiment: Experiment, plan: Plan) -> Json:
