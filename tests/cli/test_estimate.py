@@ -54,17 +54,15 @@ def test_estimate_takes_what_layers_prints(net: Path, told: Path) -> None:
 def test_a_file_of_layers_that_cannot_be_read_is_named_with_the_reason(
     told: Path, tmp_path: Path
 ) -> None:
-    packed, latin = tmp_path / "packed.jsonl", tmp_path / "latin.jsonl"
+    packed = tmp_path / "packed.jsonl"
     packed.write_bytes(b"\x1f\x8b\xff")
-    latin.write_bytes(b"\xff")
     for path, reason in [
-        (tmp_path / "absent.jsonl", " cannot be read: No such file or directory"),
-        (tmp_path, " cannot be read: Is a directory"),
-        (packed, ": it cannot be unpacked: it is cut off"),
-        (latin, " is not UTF-8 text: give layers as JSON"),
+        (tmp_path / "absent.jsonl", "cannot be read: No such file or directory"),
+        (tmp_path, "cannot be read: Is a directory"),
+        (packed, "is not UTF-8 text: give layers as JSON"),
     ]:
         done = run("estimate", "--layers", path, "--profile", told)
-        assert (done.exit_code, done.stderr) == (1, f"error: {path}{reason}\n")
+        assert (done.exit_code, done.stderr) == (1, f"error: {path} {reason}\n")
 
 
 @pytest.mark.parametrize(

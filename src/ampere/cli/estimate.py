@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -149,45 +151,33 @@ def _made_for(profile: Profile) -> str:
 
 def _read_layers(path: Path) -> tuple[Layer, ...]:
     """Layers as one JSON document, such as `ampere layers --json` prints, or one object a line."""
-    from ampere.core.fields import Fields
-    from ampere.core.files import read_input, read_whole
+    from ampere.core.fields import parse_json
     from ampere.profiles.estimate import read_layer_list
 
-    piped = str(path) == "-"
-    name = "standard input" if piped else str(path)
+    name = "standard input" if str(path) == "-" else str(path)
     try:
-        text = (read_input() if piped else read_whole(path)).decode("utf-8-sig")
+        text = sys.stdin.read() if str(path) == "-" else Path(name).read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise DataError(f"{name} cannot be read: {error.strerror or error}") from None
+        raise DataError(f"{name} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise DataError(f"{name} is not UTF-8 text: give layers as JSON") from None
-    except DataError as error:
-        raise DataError(f"{name}: {error}") from None
-    rows = _parse_rows(name, text)
     try:
-        for row in rows:
-            Fields(row).items("layers")  # refuses what is no list
-        return read_layer_list(rows)
-    except DataError as error:
-        raise DataError(f"{name}: {error}; give one JSON object a line") from None
+        document = parse_json(text)
+        rows = document if isinstance(document, list) else [document]
+    except DataError:
+        rows = [_parse_line(name, i, line) for i, line in enumerate(text.splitlines(), 1) if line]
+    if not all(isinstance(row, Mapping) for row in rows):
+        raise DataError(f"{name} has something else than layers: give one JSON object a line")
+    return read_layer_list(rows)
 
 
-def _parse_rows(name: str, text: str) -> list[Json]:
-    """The objects of a document, or of its lines."""
+def _parse_line(name: str, number: int, line: str) -> Json:
     from ampere.core.fields import parse_json
 
     try:
-        document = parse_json(text)
-        return document if isinstance(document, list) else [document]
-    except DataError:
-        lines = enumerate(text.splitlines(), 1)
-    rows = []
-    for number, line in lines:
-        try:
-            rows += [parse_json(line)] if line else []
-        except DataError as error:
-            raise DataError(f"{name} line {number}: {error}") from None
-    return rows
+        return parse_json(line)
+    except DataError as error:
+        raise DataError(f"{name} line {number}: {error}") from None
 
 
 ESTIMATE = Command(

@@ -14,7 +14,6 @@ import os
 import secrets
 import shutil
 import stat
-import sys
 import zlib
 from collections.abc import Iterator
 from io import FileIO
@@ -43,16 +42,6 @@ def read_whole(path: str | os.PathLike[str], most: int = MOST_BYTES, *, own: boo
         raise DataError("it is no file")
     with FileIO(path) as file:
         data = _read(file, most)
-    if len(data) > most:
-        raise DataError(f"it is larger than {most} bytes")
-    return unpack(data, most) if data.startswith(PACKED) else data
-
-
-def read_input(most: int = MOST_BYTES) -> bytes:
-    """The bytes of standard input, as `read_whole` reads a file."""
-    if sys.stdin is None:
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-    data = sys.stdin.buffer.read(most + 1)
     if len(data) > most:
         raise DataError(f"it is larger than {most} bytes")
     return unpack(data, most) if data.startswith(PACKED) else data
@@ -91,8 +80,8 @@ def write_whole(
     Raises:
         OSError: It cannot be written; nothing has changed.
     """
-    with writing_beside(path, new=new, own=own) as part, FileIO(part, "w") as file:
-        write_through(file, data.encode() if isinstance(data, str) else data)
+    with writing_beside(path, new=new, own=own) as part:
+        part.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
 @contextlib.contextmanager

@@ -206,7 +206,7 @@ class Results:
         every, facts = self._with_earlier(outcomes), self._facts()
         recorded = every.pop(RECORDED, None)
         if recorded is not None and recorded.data is not None:
-            self._write_page(RECORDED, recorded_page(recorded, self._figures))
+            self._write_page(RECORDED, recorded_page(recorded, facts[:2], self._figures))
             facts.append(("recorded", "energies by others' meters: recorded.md, recorded.html"))
         self._write_page("index", index_page(every, facts, self._figures))
 
@@ -266,8 +266,10 @@ class Results:
         benches = ", ".join(bench.title for bench in BENCHES.values() if bench.name in used)
         what = "each table and figure says whether they are measured, modelled or simulated"
         raw = "journals/, one file for each purpose; data/ has what came of them"
+        recorded = any(each.plan.get("recorded") for each in kept)
         return [
             ("machine", f"{begun.machine}; {dates}"),
+            ("made by", _command(begun.plan, recorded)),
             ("plan", f"{begun.plan}, on {benches or 'no device yet'}"),
             ("joules", what),
             ("raw data", raw),
@@ -277,6 +279,12 @@ class Results:
         texts = {"md": document.markdown(self.folder), "html": document.report().html()}
         for suffix, text in texts.items():
             _write(self.folder / f"{name}.{suffix}", text)
+
+
+def _command(plan: str, recorded: bool) -> str:
+    """What makes such a folder, and what makes it anew without measuring."""
+    options = ["--quick"] * (plan == "quick") + ["--recorded DIR"] * recorded
+    return f"`{' '.join(['ampere reproduce -o FOLDER', *options])}`; with `--refit` from journals/"
 
 
 def _harmless(leaf: Json) -> Json:

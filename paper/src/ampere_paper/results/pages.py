@@ -46,11 +46,12 @@ def index_page(
     )
 
 
-def recorded_page(outcome: Outcome, figures: Path) -> Document:
+def recorded_page(outcome: Outcome, facts: Sequence[tuple[str, str]], figures: Path) -> Document:
     """Energies recorded by others, apart from what was measured here."""
     return Document(
         title="Energies recorded by others",
         lead=f"Not measured here. {SOURCES}",
+        facts=facts,
         chapters=[_chapter(outcome, figures)],
     )
 
