@@ -125,11 +125,12 @@ class Results:
         elif foreign := [name for name in OWN if (results.folder / name).exists()]:
             raise DataError(f"{folder} has {foreign[0]}, but not of ampere: choose another folder")
         try:
-            for part in ("data", "figures", "journals", "tables"):
-                (results.folder / part).mkdir(parents=True, exist_ok=True)
-            if not results._plan_file.exists():
+            results.folder.mkdir(parents=True, exist_ok=True)
+            if not results._plan_file.exists():  # first of all: the rest is ours by it
                 begun = Begun(plan.name, utc_now(), _machine())
                 _write(results._plan_file, json.dumps(asdict(begun)) + "\n")
+            for part in ("data", "figures", "journals", "tables"):
+                (results.folder / part).mkdir(exist_ok=True)
         except OSError as error:
             raise DataError(f"cannot write to {folder}: {error.strerror or error}") from None
         return results
