@@ -102,14 +102,15 @@ def test_prune_says_that_a_model_fits(wide: Path) -> None:
 
 def test_prune_with_weights(wide: Path) -> None:
     import torch
+    from safetensors.torch import save_model
 
     model = ampere.pytorch.runtime.loader.load_model("wide.py:net")[0]
     with torch.no_grad():
         model.get_parameter("0.weight").zero_()[7:11] = 1.0
         model.get_parameter("2.weight").fill_(0.01)
-    torch.save(model.state_dict(), "w.pt")
-    line = (*PRUNE, "--budget", "8 mJ/step", "--confidence", 0.5, "-o", "cut", "--weights", "w.pt")
-    row = answer(run(*line, "--json", "--strategy", "gradient"))
+    save_model(model, "w.safetensors")
+    line = (*PRUNE, "--budget", "8 mJ/step", "--confidence", 0.5, "-o", "cut")
+    row = answer(run(*line, "--weights", "w.safetensors", "--json", "--strategy", "gradient"))
     assert row["widths"] == {"0.out": 4}
     assert not any("weights" in text for text in row["warnings"])
     assert row["importance_kept"] > 0.95
@@ -158,7 +159,7 @@ def test_prune_meters_both_on_a_simulated_device(wide: Path) -> None:
         ("{} --budget 50% -o x --seed -1", 2, "--seed"),
         ("{} --budget 50% -o x --weights absent.pt", 1, "there is no such file"),
         ("{} --budget 50% -o x --weights net.py", 1, "holds no plain weights"),
-        ("{} --budget 50% -o x --weights other.pt", 1, "0.weight is 6x4, the model's is 24x4"),
+        ("{} --budget 50% -o x --weights other.safetensors", 1, "0.bias is 6, the model's is 24"),
         ("{} --budget 50% -o full", 1, "full is there already"),
         ("wide.py:absent --profile absent --budget 50% -o full", 1, "full is there already"),
         ("{} --budget 50% -o net.py", 1, "net.py is there already"),
@@ -171,11 +172,10 @@ def test_prune_meters_both_on_a_simulated_device(wide: Path) -> None:
 def test_prune_with_bad_input_writes_nothing(
     wide: Path, told: Path, line: str, code: int, says: str
 ) -> None:
-    import torch
+    from safetensors.torch import save_model
 
-    torch.save(
-        ampere.pytorch.runtime.loader.load_model("wide.py:net(width=6)")[0].state_dict(), "other.pt"
-    )
+    other, _ = ampere.pytorch.runtime.loader.load_model("wide.py:net(width=6)")
+    save_model(other, "other.safetensors")
     Path("full").mkdir()
     Path("full/precious").write_text("mine")
     before = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}

@@ -229,12 +229,12 @@ def test_where_nothing_can_be_written_nothing_is_kept(
     def refuse(*_: object, **__: object) -> Any:
         raise PermissionError(13, "read-only")  # root may write wherever it likes
 
-    monkeypatch.setattr(fit_cache.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr("ampere.core.boundary.files.os.open", refuse)
     assert answer(load(path)) == FRESH
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
-@pytest.mark.parametrize("broken", ["replace", "fdopen"])
+@pytest.mark.parametrize("broken", ["replace", "fsync"])
 def test_a_full_disk_leaves_nothing_behind(
     path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
@@ -244,6 +244,20 @@ def test_a_full_disk_leaves_nothing_behind(
     monkeypatch.setattr(fit_cache.os, broken, full)
     assert answer(load(path)) == FRESH
     assert [each.name for each in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pipes with names")
+def test_a_link_or_a_pipe_in_its_place_leads_nowhere(path: Path) -> None:
+    precious = path.with_name("precious")
+    precious.write_text("mine")
+    kept(path).symlink_to(precious)
+    assert answer(load(path)) == FRESH
+    assert precious.read_text() == "mine"
+    assert not kept(path).is_symlink()
+    kept(path).unlink()
+    os.mkfifo(kept(path))
+    assert answer(load(path)) == FRESH
+    assert kept(path).is_file()
 
 
 def test_a_folder_in_its_place_is_no_error(path: Path) -> None:

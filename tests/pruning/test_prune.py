@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 import ampere
@@ -367,9 +368,9 @@ def test_weights_of_a_file_are_the_ones_that_are_cut(tmp_path: Path) -> None:
     with torch.no_grad():
         for parameter in trained.parameters():
             parameter.mul_(2.0)
-    torch.save({"state_dict": trained.state_dict()}, tmp_path / "w.pt")
+    save_file(trained.state_dict(), tmp_path / "w.safetensors")
     fresh = net()
-    found = cut(model=fresh, weights=tmp_path / "w.pt")
+    found = cut(model=fresh, weights=tmp_path / "w.safetensors")
     same(found.model, cut(model=trained).model)
     same(fresh, net())
 

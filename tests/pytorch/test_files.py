@@ -506,7 +506,8 @@ def test_files_that_hold_no_weights(
         path.write_bytes(contents[what])
     says = message_of(path)
     assert says == (
-        f"{path} holds no plain weights: save model.state_dict() with torch.save, or as safetensors"
+        f"{path} holds no plain weights: save them with safetensors.torch.save_model, or"
+        " model.state_dict() with torch.save"
     )
     assert not (tmp_path / "executed").exists()
 

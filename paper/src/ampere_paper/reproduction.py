@@ -100,6 +100,7 @@ def reproduce(
     if refit:
         plan = plan.on(_measured(folder, plan), plan.recorded)
     results = Results.claim(folder, plan)
+    results.refuse_damaged(made_anew=chosen if refit else ())
     outcomes: dict[str, Outcome] = {}
     kept = {
         each.name for each in chosen if not refit and results.earlier_data(each, plan) is not None
@@ -120,8 +121,7 @@ def reproduce(
 def _run(experiment: Experiment, lab: Laboratory, results: Results) -> Outcome:
     """Get data and draw; a failure is an outcome too."""
     start = time.monotonic()
-    trace = results.folder / "data" / f"{experiment.name}.error"
-    trace.unlink(missing_ok=True)
+    results.keep_error(experiment, "")
     data, failed = None, None
     try:
         data = _data(experiment, lab, results)
@@ -130,7 +130,7 @@ def _run(experiment: Experiment, lab: Laboratory, results: Results) -> Outcome:
     except NotCovered as reason:
         finding = f"Left out: {reason}."
     except Exception as error:  # whatever it is, the others can do without
-        trace.write_text(traceback.format_exc())
+        results.keep_error(experiment, traceback.format_exc())
         failed = str(error) if isinstance(error, AmpereError) else repr(error)
         data, finding = None, f"Failed: {failed}."
     return Outcome(experiment, finding, data, failed, time.monotonic() - start)
@@ -138,14 +138,16 @@ def _run(experiment: Experiment, lab: Laboratory, results: Results) -> Outcome:
 
 def _data(experiment: Experiment, lab: Laboratory, results: Results) -> Json:
     """What the folder holds, unless it is to be fitted anew; else what measuring tells."""
-    kept = results.earlier_data(experiment, lab.plan)
     without = experiment.recorded and lab.plan.recorded is None  # what others have recorded
-    if kept is not None and (without or not lab.refit):
-        return kept
+    if without or not lab.refit:
+        kept = results.earlier_data(experiment, lab.plan)
+        if kept is not None:
+            return kept
     results.refuse_fewer(experiment, lab.plan)
     try:
         data = experiment.measure(lab)
     except NotCovered:
+        kept = results.earlier_data(experiment, lab.plan)
         if kept is None:
             raise
         return kept

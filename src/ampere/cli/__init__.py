@@ -12,9 +12,17 @@ import sys
 
 def main() -> None:
     """Run the command line."""
+    from ampere.cli.streams import set_apart, silence
+
     try:
+        set_apart()
         from ampere.cli.app import app
 
         app(prog_name="ampere")
     except KeyboardInterrupt:  # before a command had begun, or while it ended
         sys.exit(130)
+    except OSError as error:  # help that nobody can be given
+        silence(sys.stdout)
+        sys.exit(f"error: standard output cannot be written: {error.strerror or error}")
+    finally:
+        sys.stdout = sys.stderr  # whatever somebody prints as Python ends

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ampere.cli.command import Command
-from ampere.cli.options import AsJson, ProfilePath
+from ampere.cli.options import AsJson, ProfilePath, finite
 from ampere.cli.profile import profile_row
 from ampere.cli.shell import json_text
 
@@ -25,11 +25,16 @@ def align(
         str, typer.Option(metavar="NAME", help="auto, monsoon, joulescope, power-z or generic.")
     ] = "auto",
     offset_s: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Added to the log's clock.")
+        float,
+        typer.Option(metavar="SECONDS", help="Added to the log's clock.", callback=finite),
     ] = 0.0,
     pulse_at: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="When `ampere pulse` said that its pulse began."),
+        typer.Option(
+            metavar="SECONDS",
+            help="When `ampere pulse` said that its pulse began.",
+            callback=finite,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ampere.cli.command import Command
-from ampere.cli.options import ProfilePath, TrainingOptions
+from ampere.cli.options import MANY, ProfilePath, TrainingOptions, at_most
 from ampere.cli.shell import json_text, say
 from ampere.core.types import Json
 from ampere.errors import DataError
@@ -53,10 +53,17 @@ def ask(
         str | None,
         typer.Argument(metavar="MODEL", help="The first time: what the profile shall be for."),
     ] = None,
-    n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="At most so many.")] = 8,
+    n: Annotated[
+        int,
+        typer.Option("-n", min=1, metavar="N", help="At most so many.", callback=at_most(MANY)),
+    ] = 8,
     measurements: Annotated[
         int | None,
-        typer.Option(metavar="N", help="At most so many in all. Default: 40, or as at first."),
+        typer.Option(
+            metavar="N",
+            help="At most so many in all. Default: 40, or as at first.",
+            callback=at_most(MANY),
+        ),
     ] = None,
     beginning: Beginning = Beginning(),
 ) -> str:

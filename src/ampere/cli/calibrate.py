@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from dataclasses import asdict
 from typing import Annotated
@@ -13,7 +14,11 @@ from ampere.cli.options import AsJson
 from ampere.cli.shell import json_text, say
 
 POOR = 0.2  # relative error of a fit that is worth a warning
-MOST_W = 100_000.0  # of any machine that somebody trains on
+LEAST_W, MOST_W = 1e-6, 1e5  # of any machine that somebody trains on
+
+_WATTS = re.compile(
+    r"\s*(?P<cores>\d{1,6})\s*=\s*(?P<watts>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*", re.ASCII
+)
 
 
 def calibrate(
@@ -57,17 +62,17 @@ def calibrate(
 
 def _watts_by_cores(texts: list[str]) -> dict[int, float]:
     """Read `0=2.7`: so many busy cores, and the watts that they took."""
-    watts = {}
+    watts: dict[int, float] = {}
     for text in texts:
-        cores, _, power_w = text.partition("=")
-        if cores.strip().isdigit() and int(cores) in watts:
+        match = _WATTS.fullmatch(text)
+        if match is None:
+            raise typer.BadParameter(f"{text!r} is not like 0=2.7: cores, then watts")
+        cores, power_w = int(match["cores"]), float(match["watts"])
+        if cores in watts:
             raise typer.BadParameter(f"{cores} cores are given twice; keep one")
-        try:
-            watts[int(cores)] = float(power_w)
-        except ValueError:
-            raise typer.BadParameter(f"{text!r} is not like 0=2.7: cores, then watts") from None
-        if int(cores) < 0 or not 0 < float(power_w) < MOST_W:
+        if not LEAST_W <= power_w < MOST_W:
             raise typer.BadParameter(f"{text!r}: cores from 0 on, watts above 0")
+        watts[cores] = power_w
     return watts
 
 

@@ -11,6 +11,7 @@ import typer
 
 from ampere.cli.command import Command
 from ampere.cli.options import (
+    MANY,
     AsJson,
     Job,
     Machine,
@@ -19,6 +20,7 @@ from ampere.cli.options import (
     ProfilePath,
     TrainingOptions,
     above_zero,
+    at_most,
 )
 from ampere.cli.shell import json_text, say
 from ampere.errors import NotCovered
@@ -65,7 +67,12 @@ def estimate(
     ] = None,
     after_steps: Annotated[
         int | None,
-        typer.Option(min=2, metavar="N", help="Run N steps of MODEL here first, and learn."),
+        typer.Option(
+            min=2,
+            metavar="N",
+            help="Run N steps of MODEL here first, and learn.",
+            callback=at_most(MANY),
+        ),
     ] = None,
     method: Method = "additive",
     machine: Machine = Machine(),
@@ -81,6 +88,10 @@ def estimate(
     model, layers = subject.model, subject.layers
     if after_steps is not None and model is None:
         raise typer.BadParameter("--after-steps needs MODEL: layers alone cannot run")
+    if after_steps is None and machine != Machine():
+        raise typer.BadParameter("--device and its settings go with --after-steps")
+    if layers is not None and training != TrainingOptions(batch_size=training.batch_size):
+        raise typer.BadParameter("layers say themselves how they are trained: leave that out")
     profile = Profile.load(path, method, keep_fit=True)
     if job.epochs is not None and layers is not None and training.batch_size is None:
         raise typer.BadParameter("--epochs with --layers needs --batch-size")

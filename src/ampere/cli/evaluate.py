@@ -9,6 +9,8 @@ import typer
 
 from ampere.cli.command import Command
 from ampere.cli.options import (
+    MANY,
+    SEEDS,
     AsJson,
     Care,
     Machine,
@@ -16,6 +18,7 @@ from ampere.cli.options import (
     Model,
     ProfilePath,
     TrainingOptions,
+    at_most,
 )
 from ampere.cli.progress import progress
 from ampere.cli.shell import Interrupted, json_text
@@ -25,8 +28,12 @@ def evaluate(
     model: Model,
     path: ProfilePath,
     training: TrainingOptions,
-    models: Annotated[int, typer.Option(min=1, metavar="N", help="Unseen models.")] = 30,
-    seed: Annotated[int, typer.Option(metavar="N", help="Draws other models.")] = 0,
+    models: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Unseen models.", callback=at_most(MANY))
+    ] = 30,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Draws other models.", callback=at_most(SEEDS))
+    ] = 0,
     machine: Machine = Machine(),
     any_device: MixDevices = False,
     care: Care = Care(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from pathlib import Path
@@ -12,23 +11,60 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from ampere.core.training import LOSSES
+
 if TYPE_CHECKING:
     from ampere.acquisition.effort import Effort
     from ampere.core.training import Training
     from ampere.devices.registry import AnyDevice
 
+# What is typed beyond these is a slip: no device trains it, and no number of joules comes of it.
+MANY = 10**6  # measurements, models
+STEPS = 10**15  # and samples, epochs
+LARGEST_BATCH = 10**9
+SEEDS = 2**32
+THREADS = 10**5
+SMALL, LARGE = 1e-15, 1e15
+LEAST_SHARE = 1e-6
+LONGEST_BURST_S = 3600.0
+
 
 def above_zero(value: float | None) -> float | None:
-    """Refuse what is not a finite number above 0."""
-    if value is not None and not 0 < value < math.inf:
-        raise typer.BadParameter(f"{value:g} is not a number above 0")
+    """Refuse what is not a number above 0 that something can have."""
+    if value is not None and not SMALL <= value <= LARGE:
+        raise typer.BadParameter(f"{value:g} is not a number above 0, up to {LARGE:g}")
     return value
+
+
+def finite(value: float | None) -> float | None:
+    """Refuse what is no moment."""
+    if value is not None and not abs(value) <= LARGE:
+        raise typer.BadParameter(f"{value:g} is not a number of seconds")
+    return value
+
+
+def at_most(most: int) -> Callable[[int | None], int | None]:
+    """Refuse whole numbers that nobody can mean."""
+
+    def check(value: int | None) -> int | None:
+        if value is not None and abs(value) > most:
+            raise typer.BadParameter(f"that is more than {most:,}")
+        return value
+
+    return check
 
 
 def _share(value: float | None) -> float | None:
     """Refuse what is no share."""
-    if value is not None and not 0 < value < 1:
+    if value is not None and not LEAST_SHARE <= value < 1:
         raise typer.BadParameter(f"{value:g} is no share between 0 and 1, such as 0.05")
+    return value
+
+
+def _burst(value: float | None) -> float | None:
+    """Refuse what nobody waits for."""
+    if value is not None and not SMALL <= value <= LONGEST_BURST_S:
+        raise typer.BadParameter(f"{value:g} is not a number above 0, up to {LONGEST_BURST_S:g}")
     return value
 
 
@@ -76,7 +112,12 @@ class TrainingOptions:
     ] = None
     batch_size: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Default: 10, or the profile's own."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Default: 10, or the profile's own.",
+            callback=at_most(LARGEST_BATCH),
+        ),
     ] = None
     optimizer: Annotated[
         str | None,
@@ -106,7 +147,11 @@ class TrainingOptions:
     )
 
     def over(self, usual: Training) -> Training:
-        """What was said, and the rest as usual."""
+        """What was said, and the rest as usual; a loss that is not there is refused."""
+        if self.loss is not None and self.loss.strip() not in LOSSES:
+            from ampere.acquisition.families import present_loss
+
+            present_loss(self.loss)
         options = {name: value for name, value in asdict(self).items() if name != "input"}
         return usual.but(**{**options, "amp": self.amp or None})
 
@@ -121,13 +166,23 @@ class Job:
     """How long a model is trained."""
 
     steps: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Training steps of the job.")
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Training steps of the job.", callback=at_most(STEPS)
+        ),
     ] = None
     epochs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Instead of --steps, with --samples.")
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Instead of --steps, with --samples.",
+            callback=at_most(STEPS),
+        ),
     ] = None
     samples: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Samples of an epoch.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Samples of an epoch.", callback=at_most(STEPS)),
     ] = None
 
     def __post_init__(self) -> None:
@@ -140,7 +195,10 @@ class Job:
         """Steps of the whole job, if anything was said."""
         if self.epochs is None or self.samples is None:
             return self.steps
-        return self.epochs * math.ceil(self.samples / batch_size)
+        steps = self.epochs * -(-self.samples // batch_size)
+        if steps > STEPS:
+            raise typer.BadParameter(f"these are {steps:,} steps, more than {STEPS:,}")
+        return steps
 
 
 @dataclass(frozen=True)
@@ -159,7 +217,13 @@ class Machine:
     ] = "auto"
     accelerator: Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or mps.")] = "cpu"
     threads: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Default: the framework's own choice.")
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Default: the framework's own choice.",
+            callback=at_most(THREADS),
+        ),
     ] = None
     compile: Annotated[bool, typer.Option("--compile", help="Compile the models.")] = False
     tf32: Annotated[bool, typer.Option("--tf32", help="TF32 on NVIDIA GPUs.")] = False
@@ -203,7 +267,7 @@ class Care:
         typer.Option(
             metavar="SECONDS",
             help="Length of a burst. Default: 0.03, or what the meter needs.",
-            callback=above_zero,
+            callback=_burst,
         ),
     ] = None
 

@@ -13,6 +13,7 @@ import typer
 
 from ampere.cli.command import Command
 from ampere.cli.options import (
+    MANY,
     AsJson,
     Care,
     Machine,
@@ -22,6 +23,7 @@ from ampere.cli.options import (
     ProfilePath,
     TrainingOptions,
     above_zero,
+    at_most,
 )
 from ampere.cli.progress import progress
 from ampere.cli.shell import Interrupted, json_text, say
@@ -37,10 +39,20 @@ class StrategyOptions:
     """What is measured, and when it is enough."""
 
     measurements: Annotated[
-        int, typer.Option(metavar="N", help="At most so many in all; with method additive.")
+        int,
+        typer.Option(
+            metavar="N",
+            help="At most so many in all; with method additive.",
+            callback=at_most(MANY),
+        ),
     ] = 40
     max_points: Annotated[
-        int, typer.Option(metavar="N", help="At most so many for each kind; with method paper.")
+        int,
+        typer.Option(
+            metavar="N",
+            help="At most so many for each kind; with method paper.",
+            callback=at_most(MANY),
+        ),
     ] = 20
     tolerance: Annotated[
         float | None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,9 @@ import typer
 
 from ampere.cli.command import Command
 from ampere.cli.options import (
+    MANY,
+    SEEDS,
+    STEPS,
     AsJson,
     Care,
     Job,
@@ -20,11 +24,14 @@ from ampere.cli.options import (
     ProfilePath,
     TrainingOptions,
     above_zero,
+    at_most,
 )
 from ampere.cli.shell import json_text, say
+from ampere.errors import DataError
 
 if TYPE_CHECKING:
     from ampere.pruning.judge import Judging
+    from ampere.pruning.result import Pruning
     from ampere.pruning.search import Search
     from ampere.pruning.verify import Verification
 
@@ -66,7 +73,12 @@ class SearchOptions:
     ] = 0.1
     round_to: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Widths in multiples of N. Default: as it can."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Widths in multiples of N. Default: as it can.",
+            callback=at_most(MANY),
+        ),
     ] = None
 
     def search(self) -> Search:
@@ -88,7 +100,10 @@ class JudgingOptions:
         ),
     ] = None
     fine_tune: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Steps of fine-tuning, with --data.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Steps of fine-tuning, with --data.", callback=at_most(STEPS)
+        ),
     ] = 0
     learning_rate: Annotated[
         float | None,
@@ -115,7 +130,10 @@ def prune(
     judging: JudgingOptions = JudgingOptions(),
     job: Job = Job(),
     seed: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Of everything that is random.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Of everything that is random.", callback=at_most(SEEDS)
+        ),
     ] = 0,
     verify: Annotated[
         bool, typer.Option("--verify", help="Meter both models; look again if over the budget.")
@@ -136,6 +154,8 @@ def prune(
     from ampere.pruning.prune import prune as prune_model
     from ampere.pruning.result import refuse_to_overwrite
 
+    if not verify and (machine != Machine() or care != Care()):
+        raise typer.BadParameter("--device, its settings and how it measures go with --verify")
     refuse_to_overwrite(output)
     profile = Profile.load(path, keep_fit=True)
     settings = training.over(profile.training)
@@ -152,15 +172,29 @@ def prune(
             judging=judging.judging(),
             verification=_verification(stack, machine, care, any_device) if verify else None,
             seed=seed,
+            folder=output,
             watch=lambda doing: say(f"{doing} ..."),
         )
-    pruning.save(output)
+    _save(pruning, output)
     say(f"wrote {output}: model.py builds the model, model.safetensors holds its weights")
     if as_json:
         for text in pruning.warnings:
             say(f"warning: {text}")
         return json_text(pruning.to_json())
     return repr(pruning)
+
+
+def _save(pruning: Pruning, output: Path) -> None:
+    """Write it where it was wanted, or else where there is room: an hour of work is not lost."""
+    try:
+        pruning.save(output)
+    except DataError as error:
+        try:
+            spare = Path(tempfile.mkdtemp(prefix="ampere-"))
+            pruning.save(spare)
+        except (DataError, OSError) as again:
+            raise DataError(f"{error}; nor can it be kept elsewhere: {again}") from None
+        raise DataError(f"{error}; the model is in {spare} instead: move it from there") from None
 
 
 def _verification(stack: ExitStack, machine: Machine, care: Care, any_device: bool) -> Verification:
@@ -172,5 +206,6 @@ def _verification(stack: ExitStack, machine: Machine, care: Care, any_device: bo
 
 
 PRUNE = Command(
-    prune, "ampere prune zoo:cnn5 --weights cnn5.pt --profile cnn5.ampere --budget 50% -o half"
+    prune,
+    "ampere prune zoo:cnn5 --weights cnn5.safetensors --profile cnn5.ampere --budget 50% -o half",
 )

@@ -48,7 +48,9 @@ def report(
     """
     if output is None and figures is None:
         raise typer.BadParameter("give -o FILE for a page, or --figures DIR for its charts")
-    from ampere.reports.html import refuse_to_overwrite
+    if input is not None and model is None:
+        raise typer.BadParameter("--input goes with --model")
+    from ampere.reports.html import refuse_to_overwrite, written_together
 
     if output is not None:
         refuse_to_overwrite(output)
@@ -56,9 +58,11 @@ def report(
     from ampere.reports.profile_page import report as report_profile
 
     page = report_profile(Profile.load(path, method, keep_fit=True), model, input)
-    charts = page.save_figures(figures) if figures is not None else []
-    if output is not None:
-        page.save(output)
+    with written_together() as charts:
+        if figures is not None:
+            charts += page.save_figures(figures)
+        if output is not None:
+            page.save(output)
     if as_json:
         page_path = None if output is None else str(output)
         return json_text({"page": page_path, "figures": [str(chart) for chart in charts]})

@@ -15,6 +15,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
+from ampere.cli.streams import silence
+from ampere.core.boundary.fields import LONG_TEXT
 from ampere.core.page import printable
 from ampere.core.types import Json
 from ampere.errors import AmpereError
@@ -40,18 +42,23 @@ class Shell(TyperCommand):
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # a terminal that has no ×
+        for param in self.params:
+            _refuse_what_is_no_text(ctx, param)
+        try:
+            answer = self._answer(ctx, debug)
+            if answer:  # `ask` has nothing to say when enough is known: an empty file then
+                _print(answer, debug)
+        except BrokenPipeError:  # nobody reads on, so nobody is told
+            silence(sys.stdout)
+            silence(sys.stderr)
+            raise typer.Exit(BROKEN_PIPE) from None
+
+    def _answer(self, ctx: Any, debug: bool) -> str:
         try:
             # Whatever a user's model prints must not end up in front of the answer.
             with _warnings_as_lines(), contextlib.redirect_stdout(sys.stderr):
-                answer = super().invoke(ctx)
-            if answer:  # `ask` has nothing to say when enough is known: an empty file then
-                print(answer, flush=True)
-        except BrokenPipeError:
-            # Python would complain once more when it closes the streams at its end.
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, sys.stdout.fileno())
-            os.dup2(null, sys.stderr.fileno())
-            raise typer.Exit(BROKEN_PIPE) from None
+                answer: str = super().invoke(ctx)
+                return answer
         except KeyboardInterrupt as interrupt:
             _end(f"interrupted: {interrupt}" if str(interrupt) else "interrupted", 130, debug)
         except AmpereError as error:
@@ -62,16 +69,52 @@ class Shell(TyperCommand):
                 raise
             title, extra = _EXTRAS[package]
             _end(f"error: this needs {title}: pip install 'ampere-energy[{extra}]'", 1, debug)
+        except BrokenPipeError:
+            raise
+        except OSError as error:  # a disk, a folder or a name that cannot be used
+            where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+            _end(f"error: {where}{error.strerror or error}", 1, debug)
+        except MemoryError as error:
+            _end(f"error: there is not enough memory for this {error}".rstrip(), 1, debug)
 
 
 def say(text: str) -> None:
     """Print one line to standard error."""
-    print(printable(" ".join(text.split())), file=sys.stderr, flush=True)
+    try:
+        print(printable(" ".join(text.split())), file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError:  # a full disk: what was asked for is done all the same
+        silence(sys.stderr)
 
 
 def json_text(row: Mapping[str, Json]) -> str:
-    """One line of strict JSON; numbers that are not known become null."""
-    return json.dumps(_without_nan(row), allow_nan=False, ensure_ascii=False)
+    """One line of strict JSON; numbers that are not known become null, bytes of no letter ?."""
+    text = json.dumps(_without_nan(row), allow_nan=False, ensure_ascii=False)
+    return text.encode(errors="replace").decode()
+
+
+def _print(answer: str, debug: bool) -> None:
+    """Print the answer; where it cannot be, the command has failed."""
+    try:
+        print(answer, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence(sys.stdout)
+        _end(f"error: standard output cannot be written: {error.strerror or error}", 1, debug)
+
+
+def _refuse_what_is_no_text(ctx: Any, param: Any) -> None:
+    """A file may have any bytes for its name; what is kept of it must be text, and no book."""
+    value = ctx.params.get(param.name)
+    for text in value if isinstance(value, (list, tuple)) else (value,):
+        if isinstance(text, str) and text != text.encode(errors="replace").decode():
+            reason = f"{printable(text)} is no UTF-8 text: rename it"
+            raise typer.BadParameter(reason, ctx=ctx, param=param)
+        if isinstance(text, str) and len(text) > LONG_TEXT:
+            reason = f"that has {len(text):,} letters, more than {LONG_TEXT:,}"
+            raise typer.BadParameter(reason, ctx=ctx, param=param)
 
 
 def _end(text: str, code: int, debug: bool) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +16,7 @@ from ampere.core import units
 
 def tell(
     rows: Annotated[
-        str,
+        Path,
         typer.Argument(
             metavar="ROWS",
             help="One JSON object a line with layers and energy_j_per_step; - is standard input.",

@@ -21,6 +21,7 @@ from ampere.errors import DataError
 
 IMAGES, ATTRIBUTES, PARTS = "img_align_celeba", "list_attr_celeba", "list_eval_partition"
 LAST_OF = (162_770, 182_637)  # the training and validation images; the others are for testing
+FORMATS = ("JPEG", "PNG")  # others may start programs, such as that of PostScript
 LOOKED_AT = 500  # images that mean and standard deviation are taken from
 
 _PATTERN = re.compile(r"(?P<folder>.+?)(?:,\s*attribute=(?P<attribute>[^,=]+))?", re.DOTALL)
@@ -45,7 +46,7 @@ def open_celeba(text: str, shape: Shape) -> Dataset:
             f"celeba cannot be {'x'.join(map(str, shape))}: its images have 3 channels, or 1 if"
             " grey, e.g. 3x32x32"
         )
-    folder = Path(match["folder"].strip()).expanduser()
+    folder = Path(os.path.expanduser(match["folder"].strip()))
     images = _images(folder)
     attributes = _find(folder, ATTRIBUTES)
     if attributes is None:
@@ -103,7 +104,7 @@ def _labels(path: Path, attribute: str) -> dict[str, int]:
     """Which images have an attribute. Before the names of attributes, a text has their number."""
     lines = _lines(path)
     header = next(lines, [])
-    count = int(header[0]) if len(header) == 1 and header[0].isdecimal() else None
+    count = int(header[0][:20]) if len(header) == 1 and header[0].isdecimal() else None
     if count is not None:
         header = next(lines, [])
     attributes = [name for name in header if name != "image_id"]
@@ -148,7 +149,7 @@ def _decode(path: Path, shape: Shape) -> AnyArray:
     pillow = _pillow()
     channels, height, width = shape
     try:
-        with pillow.open(path) as image:
+        with pillow.open(path, formats=FORMATS) as image:
             side = min(image.size)
             left, top = ((size - side) // 2 for size in image.size)
             square = image.crop((left, top, left + side, top + side))

@@ -17,9 +17,7 @@ import functools
 import hashlib
 import json
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +28,7 @@ import numpy as np
 
 import ampere
 from ampere.core.boundary.fields import parse_json
+from ampere.core.boundary.files import writing_beside
 from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.core.types import Json
@@ -100,6 +99,8 @@ class FitCache:
     def _read(self, section: str) -> dict[str, Json]:
         """One section of the file; empty if it is not to be trusted."""
         try:
+            if not self.path.is_file():  # whatever else has its name, a pipe is not waited for
+                return {}
             first, _, body = self.path.read_bytes().partition(b"\n")
             if parse_json(first) != self._header(body):
                 return {}
@@ -115,9 +116,8 @@ class FitCache:
         newest = dict(list(layers.items())[-MODELS:])
         with suppress(OSError, ValueError):  # a folder that is read-only; numbers without a JSON
             body = json.dumps({"fits": fits, "layers": newest}, allow_nan=False).encode()
-            _replace(
-                self.path, json.dumps(self._header(body)).encode() + b"\n" + body, self.journal
-            )
+            with writing_beside(self.path, own=True, like=self.journal) as part:
+                part.write_bytes(json.dumps(self._header(body)).encode() + b"\n" + body)
 
     def _header(self, body: bytes) -> Mapping[str, Json]:
         return {
@@ -150,20 +150,6 @@ def _installed(package: str) -> str | None:
 
 def _digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
-def _replace(path: Path, data: bytes, readable_as: Path) -> None:
-    """Write a file whole or not at all, readable by whoever may read another one."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        shutil.copymode(readable_as, name)
-        os.replace(name, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise
 
 
 @dataclass(eq=False)

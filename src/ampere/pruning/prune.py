@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +28,7 @@ from ampere.profiles.estimate import Estimate
 from ampere.profiles.profile import Profile
 from ampere.pruning.budget import Budget, parse_budget
 from ampere.pruning.judge import Candidate, Judge, Judging, make_judge, unwatched
-from ampere.pruning.result import Pruning
+from ampere.pruning.result import Pruning, refuse_to_overwrite
 from ampere.pruning.search import Candidates, Search, WidthSearch, make_space
 from ampere.pruning.verify import Verification, Verified, Verifier
 
@@ -54,6 +55,7 @@ def prune(
     judging: Judging = Judging(),
     verification: Verification | None = None,
     seed: int = 0,
+    folder: str | os.PathLike[str] | None = None,
     watch: Callable[[str], None] = unwatched,
 ) -> Pruning:
     """Cut a model's channels until its training fits a budget.
@@ -70,6 +72,7 @@ def prune(
         judging: What candidates are scored by, and how the best are fine-tuned.
         verification: Meter candidates beside the whole model; not metered unless given.
         seed: Of everything that is random.
+        folder: Where the result will be saved: if it cannot be, that is said before the work.
         watch: Told what is being done.
 
     Raises:
@@ -87,6 +90,8 @@ def prune(
     slimmer = make_slimmer(
         model, input, training, weights=weights, importance=search.importance, seed=seed
     )
+    if folder is not None:
+        refuse_to_overwrite(Path(folder), slimmer.weight_bytes)
     task = _plan(
         slimmer,
         profile,

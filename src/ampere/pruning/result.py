@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from ampere.core import units
+from ampere.core.boundary.files import is_part, is_there, writing_folder
 from ampere.core.groups import grouped
 from ampere.core.layers import Layer
 from ampere.core.page import Page
@@ -85,13 +84,17 @@ class Pruning:
         return {model.get_submodule(name): ratio for name, ratio in self.ratios.items()}
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write weights, widths and a Python file that builds the model into a new folder."""
-        from ampere.pytorch.pruning.files import write_model
+        """Write weights, widths and a Python file that builds the model into a new folder.
+
+        Raises:
+            DataError: It cannot be written, and nothing of it is there.
+        """
+        from ampere.pytorch.pruning.files import CODE, write_model
 
         target = Path(folder)
         refuse_to_overwrite(target)
         try:
-            with _draft_of(target) as draft:
+            with writing_folder(target, last=CODE) as draft:
                 write_model(draft, self.slim, self.source, self._title(), self.to_json())
         except OSError as error:
             raise DataError(f"cannot write {target}: {error.strerror or error}") from None
@@ -228,26 +231,17 @@ def _changes(was: Layer, layer: Layer) -> str:
     )
 
 
-def refuse_to_overwrite(folder: Path) -> None:
-    """Raise unless the folder is new, or empty, and can be made."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+def refuse_to_overwrite(folder: Path, weights: int = 0) -> None:
+    """Raise unless the folder is new, or empty, can be made, and has room for so many bytes."""
+    target = Path(os.path.realpath(folder))
+    if is_there(target) and (not target.is_dir() or not all(map(is_part, target.iterdir()))):
         raise DataError(f"{folder} is there already: choose another folder, or remove it first")
-    home = next(parent for parent in folder.absolute().parents if parent.exists())
+    home = next(each for each in (target, *target.parents) if is_there(each))
     if not home.is_dir() or not os.access(home, os.W_OK):
         raise DataError(f"cannot write {folder}: {home} is no folder that you may write to")
-
-
-@contextmanager
-def _draft_of(target: Path) -> Iterator[Path]:
-    """A folder that takes its place at the end: one that is there is whole."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    try:
-        draft.chmod(0o755)
-        yield draft
-        if target.exists():
-            target.rmdir()
-        draft.rename(target)
-    except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise
+    free = shutil.disk_usage(home).free
+    if free < weights:
+        raise DataError(
+            f"cannot write {folder}: the model may take {weights / 1e6:.1f} MB, the disk has room"
+            f" for {free / 1e6:.1f} MB: make room, or choose another folder"
+        )

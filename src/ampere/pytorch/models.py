@@ -7,6 +7,7 @@ model -> graph.trace -> graph.sizes -> graph.model_reading: layers
 from __future__ import annotations
 
 import copy
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +32,8 @@ from ampere.pytorch.runtime.builder import build
 from ampere.pytorch.runtime.loader import load_model, uncompiled
 from ampere.pytorch.runtime.losses import loss_name
 from ampere.pytorch.runtime.trainer import OPTIMIZERS, dtype_of
+
+MOST_NUMBERS = 10**15  # in a batch: a million gigabytes
 
 __all__ = [
     "Input",
@@ -112,9 +115,19 @@ def _prepare(
         raise ModelError(f"{type(model).__name__} is frozen: there is nothing to train")
     if inputs is None:
         raise ModelError("the model's input is not known: pass its shape, such as (3, 32, 32)")
+    _refuse_too_large(inputs, training.batch_size)
     if training.dtype not in (None, dtype_of(model)):
         model = copy.deepcopy(model).to(getattr(torch, str(training.dtype)))
     return model, inputs, training
+
+
+def _refuse_too_large(inputs: Inputs, batch_size: int) -> None:
+    """Beyond some size, sizes cannot even be computed with."""
+    if batch_size * sum(math.prod(spec.shape) for spec in inputs) > MOST_NUMBERS:
+        raise ModelError(
+            f"a batch of {batch_size} samples of {inputs} is more than any device holds: use a"
+            " smaller batch, or smaller inputs"
+        )
 
 
 def resize(

@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -21,6 +22,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from ampere import __version__
+from ampere.core.boundary.files import is_there, write_whole
 from ampere.core.page import escaped
 from ampere.errors import DataError
 from ampere.reports.parts import Figure, Section
@@ -65,6 +67,7 @@ class Report:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a new file."""
+        refuse_to_overwrite(Path(path))
         _write(Path(path), self.html())
 
     def save_figures(self, folder: str | os.PathLike[str]) -> list[Path]:
@@ -85,9 +88,23 @@ class Report:
             raise DataError(f"cannot make {home}: {error.strerror or error}") from None
         for path in contents:
             refuse_to_overwrite(path)
-        for path, content in contents.items():
-            _write(path, content)
-        return list(contents)
+        with written_together() as written:
+            for path, content in contents.items():
+                _write(path, content)
+                written.append(path)
+        return written
+
+
+@contextmanager
+def written_together() -> Iterator[list[Path]]:
+    """A list of new files: if writing all of them fails, none of them stays in the way."""
+    written: list[Path] = []
+    try:
+        yield written
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
 
 
 @lru_cache(maxsize=1)
@@ -139,15 +156,16 @@ def _file_names(figures: Sequence[Figure]) -> Iterator[str]:
 
 def refuse_to_overwrite(path: Path) -> None:
     """Raise if something is there already, or cannot be."""
-    if path.exists():
+    if is_there(path):
         raise DataError(f"{path} exists: choose another name, or remove it first")
     if not path.absolute().parent.is_dir():
         raise DataError(f"cannot write {path}: {path.parent} is no folder")
 
 
 def _write(path: Path, content: str | bytes) -> None:
-    refuse_to_overwrite(path)
     try:
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        write_whole(path, content, new=True)
+    except FileExistsError:
+        raise DataError(f"{path} exists: choose another name, or remove it first") from None
     except OSError as error:
         raise DataError(f"cannot write {path}: {error.strerror or error}") from None

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ampere.core.boundary.files import writing_beside
 from ampere.core.page import printable
 from ampere.errors import DataError
 
@@ -91,8 +92,13 @@ def add_caption(figure: Figure, text: str) -> None:
     figure.supxlabel(lines, x=0.01, ha="left", fontsize=CAPTION_SIZE, color=PALE)
 
 
-def save(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure; the same figure is the same file.
+def save(figure: Figure, path: str | os.PathLike[str], *, own: bool = False) -> None:
+    """Write a figure, whole or not at all; the same figure is the same file.
+
+    Args:
+        figure: What is drawn.
+        path: Where it goes.
+        own: As `writing_beside` takes it: the name is of ampere's choice.
 
     Raises:
         DataError: The suffix is of no figure, or the path cannot be written.
@@ -100,7 +106,9 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     target = refuse_other_suffixes(path)
     dates = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     try:
-        figure.savefig(target, dpi=DPI, metadata=dates.get(target.suffix.lower()))
+        suffix = target.suffix.lower()
+        with writing_beside(target, own=own) as part:
+            figure.savefig(part, format=suffix[1:], dpi=DPI, metadata=dates.get(suffix))
         figure.set_layout_engine("none")  # places are found once, for all files of a figure
     except OSError as error:
         raise DataError(f"cannot write {target}: {error.strerror or error}") from None

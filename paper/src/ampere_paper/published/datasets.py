@@ -14,6 +14,7 @@ was metered: a batch, or a process from its start to its end.
 from __future__ import annotations
 
 import csv
+import io
 import math
 import statistics
 from collections import defaultdict
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ampere.core.boundary.files import read_whole
 from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError
@@ -98,9 +100,18 @@ def read_sets(folder: Path) -> dict[str, Recorded]:
 
 
 def records(folder: Path, name: str) -> list[dict[str, str]]:
-    """The rows of a file."""
-    with (folder / name).open(newline="") as file:
-        return list(csv.DictReader(file))
+    """The rows of a file.
+
+    Raises:
+        DataError: It cannot be read.
+    """
+    file = folder / name
+    try:
+        text = read_whole(file, own=True).decode("utf-8-sig")
+        return list(csv.DictReader(io.StringIO(text, newline="")))
+    except (OSError, DataError, ValueError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise DataError(f"{file} cannot be read: {reason}") from None
 
 
 def averaged(name: str, metered: Iterable[tuple[tuple[Layer, ...], Sequence[Run]]]) -> Recorded:

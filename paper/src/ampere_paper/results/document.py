@@ -6,13 +6,18 @@ was found, its figures and its table.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ampere.core.boundary.files import read_whole
 from ampere.core.page import Page, printable
+from ampere.errors import DataError
 from ampere.reports.html import Report
 from ampere.reports.parts import Facts, Part, Picture, Quote, Section, Table, Text
+
+MOST_PICTURE = 2**25  # bytes; the largest of the paper's has 400 kB
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Chapter:
         yield f"## {self.title}"
         if self.claim:
             yield f"> The paper: {self.claim}"
-        yield self.finding
+        yield harmless(self.finding)
         for figure in self.figures:
             yield f"![{self.title}]({figure.relative_to(folder).as_posix()}.svg)"
         if self.table is not None:
@@ -49,7 +54,7 @@ class Chapter:
             yield Text(self.finding)
         yield from self.parts
         for figure in self.figures:
-            yield Picture(figure.with_suffix(".svg").read_bytes(), self.title)
+            yield Picture(_picture(figure.with_suffix(".svg")), self.title)
         if self.table is not None:
             sides = self.table.align or "<" * len(self.table.headers)
             yield Text(f"{self.table.title}:")
@@ -69,7 +74,7 @@ class Document:
     def markdown(self, folder: Path) -> str:
         """As Markdown, with figures by their place relative to the folder."""
         parts = [f"# {self.title}", self.lead]
-        parts.append("\n".join(f"- {name}: {text}" for name, text in self.facts))
+        parts.append("\n".join(f"- {name}: {harmless(text)}" for name, text in self.facts))
         parts += [text for chapter in self.chapters for text in chapter.markdown(folder)]
         return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -81,14 +86,28 @@ class Document:
         return Report(self.title, self.lead, tuple(self.highlights), tuple(sections))
 
 
+def harmless(text: str) -> str:
+    """A text of others in Markdown: neither HTML nor a link, nor the end of a cell."""
+    return re.sub(r"([\\|\[])", r"\\\1", printable(text)).replace("&", "&amp;").replace("<", "&lt;")
+
+
 def markdown_table(page: Page) -> str:
     """A table with its title, in Markdown."""
     sides = page.align or "<" * len(page.headers)
     rule = ["---:" if side == ">" else "---" for side in sides]
     lines = [_line(page.headers), "|" + "|".join(rule) + "|", *map(_line, page.rows)]
-    return f"{printable(page.title)}:\n\n" + "\n".join(lines)
+    return f"{harmless(page.title)}:\n\n" + "\n".join(lines)
 
 
 def _line(cells: Iterable[str]) -> str:
-    texts = (printable(cell).replace("|", "\\|") for cell in cells)
-    return f"| {' | '.join(texts)} |"
+    return f"| {' | '.join(map(harmless, cells))} |"
+
+
+def _picture(file: Path) -> bytes:
+    """A figure of the folder, which may be somebody else's."""
+    try:
+        return read_whole(file, MOST_PICTURE, own=True)
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror or error}") from None
+    except DataError as error:
+        raise DataError(f"{file} cannot be read: {error}") from None

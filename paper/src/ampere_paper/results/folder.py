@@ -7,18 +7,23 @@
     tables/NAME.md        the same in numbers
     index.md, index.html  all of it on one page, with every method side by side
 
-Whoever has data/ can redraw everything without measuring; data are made anew from journals/.
+Whoever has data/ can redraw everything without measuring; data are made anew from journals/. A
+folder may come from somebody else: what is damaged or foreign in it is refused in one line.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from ampere.core.boundary.fields import parse_json
+from ampere.core.boundary.fields import Fields, parse_json, shown
+from ampere.core.boundary.files import read_whole, write_whole
 from ampere.core.fingerprint import local_fingerprint
+from ampere.core.page import printable
+from ampere.core.program.trees import map_leaves
 from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.records.measurement import utc_now
@@ -36,6 +41,49 @@ SUFFIXES = (".png", ".svg")
 OWN = ("index.html", "index.md", "data", "figures", "tables")  # what a run would write over
 PLANS = {"quick": "--quick", "full": "the full one, without --quick"}
 FORMAT = 1
+MOST_BYTES = 2**24  # of a file of data; the largest of the paper's has 80 kB
+ANEW = "delete it, and it is made anew"
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Begun:
+    """By which plan, since when and where."""
+
+    plan: str
+    begun: str
+    machine: str
+
+    @classmethod
+    def read(cls, row: Fields) -> Begun:
+        """What plan.json says."""
+        return cls(row.text("plan", most=100), row.text("begun", most=100), row.text("machine"))
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What an experiment found, when, and by which plan."""
+
+    when: str
+    plan: Mapping[str, Json]
+    data: Json
+
+    @classmethod
+    def read(cls, row: Fields) -> Kept | None:
+        """What a file of data says; nothing if it is of another format."""
+        if row.whole("format") != FORMAT:
+            return None
+        plan = row.inner("plan")
+        plan.inner("sizes").names()
+        plan.flag("recorded")
+        data = map_leaves(_harmless, row.plain("data"))
+        return cls(row.text("when", most=100), row.plain("plan"), data)
+
+    @property
+    def benches(self) -> set[str]:
+        """Where it was measured."""
+        return set(self.plan["sizes"])
 
 
 @dataclass(frozen=True)
@@ -68,7 +116,7 @@ class Results:
         """
         results = cls(Path(folder))
         if results._plan_file.exists():
-            earlier = results._begun()["plan"]
+            earlier = results._begun().plan
             if earlier != plan.name:
                 raise DataError(
                     f"{folder} holds measurements of the {earlier} plan: choose another folder for"
@@ -77,11 +125,12 @@ class Results:
         elif foreign := [name for name in OWN if (results.folder / name).exists()]:
             raise DataError(f"{folder} has {foreign[0]}, but not of ampere: choose another folder")
         try:
+            results.folder.mkdir(parents=True, exist_ok=True)
+            if not results._plan_file.exists():  # first of all: the rest is ours by it
+                begun = Begun(plan.name, utc_now(), _machine())
+                _write(results._plan_file, json.dumps(asdict(begun)) + "\n")
             for part in ("data", "figures", "journals", "tables"):
-                (results.folder / part).mkdir(parents=True, exist_ok=True)
-            if not results._plan_file.exists():
-                begun = {"plan": plan.name, "begun": utc_now(), "machine": _machine()}
-                results._plan_file.write_text(json.dumps(begun) + "\n")
+                (results.folder / part).mkdir(exist_ok=True)
         except OSError as error:
             raise DataError(f"cannot write to {folder}: {error.strerror or error}") from None
         return results
@@ -92,12 +141,14 @@ class Results:
         Those of more devices serve as well, and those that have recorded energies besides.
         """
         kept = self._kept(experiment.name)
-        if not kept:
+        if kept is None:
             return None
-        wanted, earlier = _plan_row(experiment, plan), kept["plan"]
+        wanted, earlier = _plan_row(experiment, plan), kept.plan
         sizes = {name: earlier["sizes"].get(name) for name in wanted["sizes"]}
-        enough = earlier["recorded"] or not wanted["recorded"]
-        return kept["data"] if enough and sizes == wanted["sizes"] else None
+        enough = earlier.get("recorded") or not wanted["recorded"]
+        if not enough or sizes != wanted["sizes"]:
+            return None
+        return self._told(experiment, kept).data
 
     def refuse_fewer(self, experiment: Experiment, plan: Plan) -> None:
         """Data of other devices are not to be replaced by those of this plan.
@@ -106,98 +157,129 @@ class Results:
             DataError: There are some.
         """
         kept = self._kept(experiment.name)
-        if others := set(kept["plan"]["sizes"] if kept else ()) - set(plan.sizes):
+        if others := (kept.benches if kept else set()) - set(plan.sizes):
             raise DataError(
                 f"{self.folder} has {experiment.name} of {', '.join(sorted(others))} too: ask for"
                 " these devices as well, or choose another folder"
             )
 
+    def refuse_damaged(self, made_anew: Collection[Experiment]) -> None:
+        """See that all data can be shown in the end, but those that are about to be made.
+
+        Raises:
+            DataError: Some cannot.
+        """
+        names = {experiment.name for experiment in made_anew}
+        self._with_earlier({}, names)
+
     def keep(self, experiment: Experiment, plan: Plan, data: Json, refit: bool = False) -> None:
         """Remember what an experiment found; what is fitted anew keeps the day of measuring."""
-        measured = self._kept(experiment.name).get("when", self._begun()["begun"])
+        kept = self._kept(experiment.name)
+        measured = kept.when if kept else self._begun().begun
         row = {"format": FORMAT, "experiment": experiment.name,
                "when": measured if refit else utc_now(),
                "plan": _plan_row(experiment, plan), "data": data}  # fmt: skip
-        file = self.folder / "data" / f"{experiment.name}.json"
-        draft = file.with_suffix(".part")
-        draft.write_text(json.dumps(row, allow_nan=False) + "\n")
-        draft.replace(file)  # whoever sees it sees all of it
+        _write(self._data_file(experiment.name), json.dumps(row, allow_nan=False) + "\n")
+
+    def keep_error(self, experiment: Experiment, text: str) -> None:
+        """Keep a traceback for whoever mends it; with no text, there is none."""
+        file = self.folder / "data" / f"{experiment.name}.error"
+        if text:
+            _write(file, text)
+        else:
+            file.unlink(missing_ok=True)
 
     def show(self, experiment: Experiment, data: Json) -> None:
         """Draw the figures of an experiment, and write its table."""
-        for name in experiment.figures:
+        with style.styled():
+            drawn = experiment.draw(data)
+            for name, figure in drawn.items():
+                for suffix in SUFFIXES:
+                    style.save(figure, (self._figures / name).with_suffix(suffix), own=True)
+        for name in set(experiment.figures) - set(drawn):  # of an earlier run
             for suffix in SUFFIXES:
                 (self._figures / name).with_suffix(suffix).unlink(missing_ok=True)
-        with style.styled():
-            for name, figure in experiment.draw(data).items():
-                for suffix in SUFFIXES:
-                    style.save(figure, (self._figures / name).with_suffix(suffix))
         table = markdown_table(experiment.table(data))
-        file = self.folder / "tables" / f"{experiment.name}.md"
-        file.write_text(f"{table}\n", encoding="utf-8")
+        _write(self.folder / "tables" / f"{experiment.name}.md", f"{table}\n")
 
     def write_pages(self, outcomes: Mapping[str, Outcome]) -> None:
         """Index pages of these outcomes and all earlier ones; recorded energies have their own."""
         every, facts = self._with_earlier(outcomes), self._facts()
         recorded = every.pop(RECORDED, None)
         if recorded is not None and recorded.data is not None:
-            self._write(RECORDED, recorded_page(recorded, facts[:2], self._figures))
+            self._write_page(RECORDED, recorded_page(recorded, facts[:2], self._figures))
             facts.append(("recorded", "energies by others' meters: recorded.md, recorded.html"))
-        self._write("index", index_page(every, facts, self._figures))
+        self._write_page("index", index_page(every, facts, self._figures))
 
     @property
     def _plan_file(self) -> Path:
         return self.folder / "plan.json"
 
-    def _begun(self) -> dict[str, Json]:
+    def _begun(self) -> Begun:
         """By which plan, where and since when."""
-        return _read(self._plan_file, ("plan", "begun", "machine"), "choose another folder")
+        return _read(self._plan_file, Begun.read, "choose another folder")
 
     @property
     def _figures(self) -> Path:
         return self.folder / "figures"
 
-    def _kept(self, name: str) -> dict[str, Json]:
-        """The data of an experiment, with the plan that they were made by; empty if none."""
-        file = self.folder / "data" / f"{name}.json"
-        if not file.exists():
-            return {}
-        keys = ("format", "when", "plan", "data")
-        kept = _read(file, keys, "delete it, and it is made anew")
-        return kept if kept["format"] == FORMAT else {}
+    def _data_file(self, name: str) -> Path:
+        return self.folder / "data" / f"{name}.json"
 
-    def _with_earlier(self, outcomes: Mapping[str, Outcome]) -> dict[str, Outcome]:
+    def _kept(self, name: str) -> Kept | None:
+        """The data of an experiment, with the plan that they were made by, if there are any."""
+        file = self._data_file(name)
+        return _read(file, Kept.read, ANEW) if file.exists() else None
+
+    def _told(self, experiment: Experiment, kept: Kept) -> Outcome:
+        """What data of a file say.
+
+        Raises:
+            DataError: They are not what the experiment makes.
+        """
+        try:
+            outcome = Outcome(experiment, experiment.sentence(kept.data), kept.data)
+            index_page({experiment.name: outcome}, (), self._figures)
+        except Exception as error:  # of any type: it reads them as its own
+            file = self._data_file(experiment.name)
+            raise DataError(f"{file} is damaged ({shown(repr(error))}): {ANEW}") from error
+        return outcome
+
+    def _with_earlier(
+        self, outcomes: Mapping[str, Outcome], without: Collection[str] = ()
+    ) -> dict[str, Outcome]:
         """What was run now, and what the folder holds of the rest, in the paper's order."""
         every = {}
         for name, experiment in EXPERIMENTS.items():
             if name in outcomes:
                 every[name] = outcomes[name]
-            elif kept := self._kept(name):
-                every[name] = Outcome(experiment, experiment.sentence(kept["data"]), kept["data"])
+            elif name not in without and (kept := self._kept(name)):
+                every[name] = self._told(experiment, kept)
         return every
 
     def _facts(self) -> list[tuple[str, str]]:
         """Of the folder, not of who looks at it: where and when its data were made."""
-        kept = [row for name in EXPERIMENTS if (row := self._kept(name))]
-        days = sorted({row["when"][:10] for row in kept}) or [self._begun()["begun"][:10]]
+        kept = [each for name in EXPERIMENTS if (each := self._kept(name))]
+        begun = self._begun()
+        days = sorted({each.when[:10] for each in kept}) or [begun.begun[:10]]
         dates = " to ".join(dict.fromkeys((days[0], days[-1])))
-        used = {name for row in kept for name in row["plan"]["sizes"]}
+        used = {name for each in kept for name in each.benches}
         benches = ", ".join(bench.title for bench in BENCHES.values() if bench.name in used)
         what = "each table and figure says whether they are measured, modelled or simulated"
         raw = "journals/, one file for each purpose; data/ has what came of them"
-        recorded = any(row["plan"]["recorded"] for row in kept)
+        recorded = any(each.plan.get("recorded") for each in kept)
         return [
-            ("machine", f"{self._begun()['machine']}; {dates}"),
-            ("made by", _command(self._begun()["plan"], recorded)),
-            ("plan", f"{self._begun()['plan']}, on {benches or 'no device yet'}"),
+            ("machine", f"{begun.machine}; {dates}"),
+            ("made by", _command(begun.plan, recorded)),
+            ("plan", f"{begun.plan}, on {benches or 'no device yet'}"),
             ("joules", what),
             ("raw data", raw),
         ]
 
-    def _write(self, name: str, document: Document) -> None:
+    def _write_page(self, name: str, document: Document) -> None:
         texts = {"md": document.markdown(self.folder), "html": document.report().html()}
         for suffix, text in texts.items():
-            (self.folder / f"{name}.{suffix}").write_text(text, encoding="utf-8")
+            _write(self.folder / f"{name}.{suffix}", text)
 
 
 def _command(plan: str, recorded: bool) -> str:
@@ -206,21 +288,36 @@ def _command(plan: str, recorded: bool) -> str:
     return f"`{' '.join(['ampere reproduce -o FOLDER', *options])}`; with `--refit` from journals/"
 
 
+def _harmless(leaf: Json) -> Json:
+    """Texts of others go into figures, which bear no letters that nobody can see."""
+    return printable(leaf) if isinstance(leaf, str) else leaf
+
+
 def _plan_row(experiment: Experiment, plan: Plan) -> Json:
     """The plan, as far as it concerns an experiment, as it comes back from a file."""
     recorded = experiment.recorded and plan.recorded is not None
     return json.loads(json.dumps({**plan.to_json(), "recorded": recorded}))
 
 
-def _read(file: Path, keys: Sequence[str], remedy: str) -> dict[str, Json]:
+def _read(file: Path, read: Callable[[Fields], R], remedy: str) -> R:
     """A file of ours; whatever else it is, one line says so."""
     try:
-        row = parse_json(file.read_bytes())
+        return read(Fields(parse_json(read_whole(file, MOST_BYTES, own=True))))
+    except OSError as error:
+        raise DataError(f"{file} cannot be read: {error.strerror or error}") from None
     except DataError as error:
-        raise DataError(f"{file} is damaged ({error}): {remedy}") from None
-    if not isinstance(row, dict) or not row.keys() >= set(keys):
-        raise DataError(f"{file} is not of ampere: {remedy}")
-    return row
+        raise DataError(f"{file} is damaged, or not of ampere ({error}): {remedy}") from None
+
+
+def _write(file: Path, text: str) -> None:
+    """Whoever sees it sees all of it."""
+    try:
+        write_whole(file, text, own=True)
+    except OSError as error:
+        raise DataError(
+            f"cannot write {file}: {error.strerror or error}; what was measured is kept, and the"
+            " same command goes on from there"
+        ) from None
 
 
 def _machine() -> str:

@@ -66,7 +66,7 @@ def _chapter(outcome: Outcome, figures: Path) -> Chapter:
         title=title,
         claim=experiment.claim,
         finding=outcome.finding,
-        figures=[place for place in places if place.with_suffix(".svg").exists()],
+        figures=[place for place in places if place.with_suffix(".svg").is_file()],
         table=experiment.table(outcome.data),
         parts=experiment.parts(outcome.data),
     )

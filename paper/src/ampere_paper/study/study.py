@@ -11,12 +11,12 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 import numpy as np
 
 from ampere.core import units
-from ampere.core.boundary.fields import parse_json
+from ampere.core.boundary.fields import Fields, parse_json
+from ampere.core.boundary.files import read_whole, write_whole
 from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.errors import DataError
@@ -24,6 +24,7 @@ from ampere.meters.base import Provenance
 from ampere.records.measurement import read_provenance, utc_now
 
 FORMAT = 1
+MOST_BYTES = 2**24  # of a file; one of two thousand steps has 20 kB
 
 
 @dataclass(frozen=True)
@@ -58,15 +59,15 @@ class Curve:
         }
 
     @classmethod
-    def from_json(cls, row: Json) -> Curve:
+    def read(cls, row: Fields) -> Curve:
         """Read back what `to_json` wrote."""
         return cls(
-            name=str(row["name"]),
-            steps=tuple(map(int, row["steps"])),
-            loss=tuple(map(float, row["loss"])),
-            accuracy=tuple(map(float, row["accuracy"])),
-            energy_j=tuple(map(float, row["energy_j"])),
-            time_s=tuple(map(float, row["time_s"])),
+            name=row.text("name"),
+            steps=tuple(_whole(step, row.place("steps")) for step in _column(row, "steps")),
+            loss=_column(row, "loss"),
+            accuracy=_column(row, "accuracy"),
+            energy_j=_column(row, "energy_j"),
+            time_s=_column(row, "time_s"),
         )
 
 
@@ -103,18 +104,32 @@ class Contender:
         return {**asdict(self), "curve": self.curve.to_json(), "widths": dict(self.widths)}
 
     @classmethod
-    def from_json(cls, row: Json) -> Contender:
+    def read(cls, row: Fields) -> Contender:
         """Read back what `to_json` wrote."""
         return cls(
-            curve=Curve.from_json(row["curve"]),
-            parameters=int(row["parameters"]),
-            flops=float(row["flops"]),
-            widths={str(name): int(size) for name, size in row["widths"].items()},
-            estimate_j=float(row["estimate_j"]),
-            estimate_j_std=float(row["estimate_j_std"]),
-            test_loss=float(row["test_loss"]),
-            test_accuracy=float(row["test_accuracy"]),
+            curve=Curve.read(row.inner("curve")),
+            parameters=row.whole("parameters"),
+            flops=row.number("flops", least=0.0),
+            widths=row.wholes("widths"),
+            estimate_j=row.number("estimate_j"),
+            estimate_j_std=row.number("estimate_j_std"),
+            test_loss=row.number("test_loss"),
+            test_accuracy=row.number("test_accuracy"),
         )
+
+
+def _column(row: Fields, name: str) -> tuple[float, ...]:
+    """A number for every turn."""
+    values = row.numbers(name)
+    if None in values:
+        raise DataError(f"{row.place(name)} has a null in it: it must be numbers alone")
+    return tuple(float(value) for value in values if value is not None)
+
+
+def _whole(value: float, place: str) -> int:
+    if not value.is_integer():
+        raise DataError(f"{place} must be whole numbers, not {value}")
+    return int(value)
 
 
 @dataclass(frozen=True)
@@ -187,35 +202,35 @@ class Study:
         """
         if not isinstance(row, Mapping) or row.get("ampere_study") != FORMAT:
             raise DataError(f"not a study of ampere in format {FORMAT}: write it by to_json")
-        try:
-            study = cls(
-                model=str(row["model"]),
-                data=str(row["data"]),
-                budget=str(row["budget"]),
-                limit_j=float(row["limit_j"]),
-                contenders=tuple(map(Contender.from_json, row["contenders"])),
-                batch_size=int(row["batch_size"]),
-                optimizer=str(row["optimizer"]),
-                learning_rate=float(row["learning_rate"]),
-                strategy=str(row["strategy"]),
-                confidence=float(row["confidence"]),
-                seed=int(row["seed"]),
-                provenance=read_provenance(row["provenance"]),
-                device=str(row["device"]),
-                when=str(row["when"]),
-                warnings=tuple(map(str, row["warnings"])),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise DataError(f"the study is damaged ({error!r})") from None
-        if not study.contenders:
-            raise DataError("the study is damaged: there is no model in it")
-        return study
+        fields = Fields(row)
+        return cls(
+            model=fields.text("model"),
+            data=fields.text("data"),
+            budget=fields.text("budget"),
+            limit_j=fields.number("limit_j"),
+            contenders=tuple(
+                Contender.read(Fields(each, place))
+                for place, each in fields.items("contenders", least=1, most=100)
+            ),
+            batch_size=fields.whole("batch_size", least=1),
+            optimizer=fields.text("optimizer"),
+            learning_rate=fields.number("learning_rate"),
+            strategy=fields.text("strategy"),
+            confidence=fields.number("confidence"),
+            seed=fields.whole("seed"),
+            provenance=read_provenance(fields.text("provenance", most=100)),
+            device=fields.text("device"),
+            when=fields.text("when"),
+            warnings=tuple(
+                Fields({place: text}).text(place) for place, text in fields.items("warnings")
+            ),
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a file, which `load` reads back."""
         text = json.dumps(self.to_json(), allow_nan=False) + "\n"
         try:
-            Path(path).write_text(text, encoding="utf-8")
+            write_whole(path, text)
         except OSError as error:
             raise DataError(f"cannot write {path}: {error.strerror or error}") from None
 
@@ -223,7 +238,7 @@ class Study:
     def load(cls, path: str | os.PathLike[str]) -> Study:
         """Read back what `save` wrote."""
         try:
-            return cls.from_json(parse_json(Path(path).read_bytes()))
+            return cls.from_json(parse_json(read_whole(path, MOST_BYTES)))
         except OSError as error:
             raise DataError(f"cannot read {path}: {error.strerror or error}") from None
         except DataError as error:

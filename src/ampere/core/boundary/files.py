@@ -12,6 +12,7 @@ import contextlib
 import errno
 import os
 import secrets
+import shutil
 import stat
 import sys
 import zlib
@@ -25,13 +26,21 @@ MOST_BYTES = 256 * 2**20  # of any file that is read whole, unpacked; a journal'
 PACKED = b"\x1f\x8b"  # how gzip begins
 
 
-def read_whole(path: str | os.PathLike[str], most: int = MOST_BYTES) -> bytes:
+def read_whole(path: str | os.PathLike[str], most: int = MOST_BYTES, *, own: bool = False) -> bytes:
     """The bytes of a file; one that gzip has packed is unpacked.
+
+    Args:
+        path: Where it is; a pipe is read to its end.
+        most: Bytes that are read and unpacked at most.
+        own: The name is of ampere's choice, in a folder that may be somebody else's: a pipe that
+            has it is refused, since it would be waited for.
 
     Raises:
         OSError: It cannot be read.
         DataError: It is damaged, or larger than anybody needs.
     """
+    if own and os.path.exists(path) and not os.path.isfile(path):
+        raise DataError("it is no file")
     with FileIO(path) as file:
         data = _read(file, most)
     if len(data) > most:
@@ -82,42 +91,116 @@ def unpack(data: bytes, most: int = MOST_BYTES) -> bytes:
     return b"".join(parts)
 
 
-def write_whole(path: str | os.PathLike[str], data: bytes | str, *, new: bool = False) -> None:
-    """Write a file, whole or not at all; a link to it stays a link.
+def write_whole(
+    path: str | os.PathLike[str], data: bytes | str, *, new: bool = False, own: bool = False
+) -> None:
+    """Write a file, whole or not at all.
 
     Args:
         path: Where it goes.
         data: Text is written as UTF-8.
         new: Never replace a file.
+        own: As `writing_beside` takes it.
 
     Raises:
         OSError: It cannot be written; nothing has changed.
     """
-    with writing_beside(path, new=new) as part:
+    with writing_beside(path, new=new, own=own) as part:
         part.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
 @contextlib.contextmanager
-def writing_beside(path: str | os.PathLike[str], *, new: bool = False) -> Iterator[Path]:
-    """A file to write to, which takes the place of `path` once it is written; else it is gone."""
-    target = Path(os.path.realpath(path))
-    if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-        yield target  # a pipe or a device is nothing to replace
+def writing_beside(
+    path: str | os.PathLike[str],
+    *,
+    new: bool = False,
+    own: bool = False,
+    like: str | os.PathLike[str] | None = None,
+) -> Iterator[Path]:
+    """A file to write to, which takes the place of `path` once it is written; else it is gone.
+
+    Args:
+        path: Where it goes. A link to a file stays a link, a pipe or a device is written to.
+        new: Never replace a file.
+        own: The name is of ampere's choice, in a folder that may be somebody else's: a link or a
+            pipe that has it is replaced, since it would lead to where nobody asked to write.
+        like: A file that whoever may read the new one may read, too; the replaced one unless given.
+    """
+    target = Path(path).absolute() if own else Path(os.path.realpath(path))
+    if target.exists() and new:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    if target.exists() and not target.is_file() and not own:
+        yield target
         return
-    part = target.with_name(f".ampere-{secrets.token_hex(8)}.part")
+    part = target.with_name(part_name())
+    pattern = Path(like or target)
+    mode = stat.S_IMODE(pattern.stat().st_mode) if pattern.exists() else None
     try:
+        wanted = 0o666 if mode is None else mode | stat.S_IWUSR
+        os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, wanted))
         yield part
         _sync(part)  # whoever wrote it need not have
+        if mode is not None:
+            part.chmod(mode)
         if new:
             _link(part, target)
         else:
-            if target.exists():
-                part.chmod(stat.S_IMODE(target.stat().st_mode))
             os.replace(part, target)
     finally:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
     sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def writing_folder(path: str | os.PathLike[str], last: str) -> Iterator[Path]:
+    """A folder to write files to, which becomes `path` once all are written; else it is gone.
+
+    One that is there, and empty, stays the folder that it is, since somebody may stand in it or
+    have mounted it: then the files are moved into it, `last` as the last one.
+    """
+    target = Path(os.path.realpath(path))
+    stays = target.exists()
+    home = target if stays else target.parent
+    home.mkdir(parents=True, exist_ok=True)
+    draft = home / part_name()
+    draft.mkdir()
+    try:
+        yield draft
+        for each in draft.iterdir():
+            _sync(each)
+        sync_folder(draft)
+        if stays:
+            for each in sorted(draft.iterdir(), key=lambda each: each.name == last):
+                os.replace(each, target / each.name)
+        else:
+            draft.rename(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    sync_folder(home)
+
+
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Whether there is something of this name.
+
+    Raises:
+        OSError: Nothing can have it: it is too long, or in a folder that is closed.
+    """
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def part_name() -> str:
+    """A name that nobody else has, for what is being written."""
+    return f".ampere-{secrets.token_hex(8)}.part"
+
+
+def is_part(path: Path) -> bool:
+    """Whether this was being written when a machine or a process came to its end."""
+    return path.name.startswith(".ampere-") and path.name.endswith(".part")
 
 
 def write_through(file: FileIO, data: bytes) -> None:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from torch import nn
 
+from ampere.core.boundary.fields import Fields, parse_json
+from ampere.core.boundary.files import read_whole, write_whole
 from ampere.core.layers import Layer
 from ampere.core.types import Json
+from ampere.errors import DataError, ModelError
 from ampere.pytorch.pruning.slimmer import Slim
 from ampere.pytorch.runtime.builder import build
 from ampere.pytorch.runtime.loader import homes_of, parse_spec
 
 WEIGHTS, WIDTHS, CODE = "model.safetensors", "widths.json", "model.py"
+MOST_BYTES = 2**40  # of weights: more than any device that trains has
 
 _HEAD = '''"""{title}
 
@@ -81,19 +87,26 @@ def write_model(
         source: The text that names the original (`zoo:cnn5`); None if it was an object.
         title: The first line of the Python file.
         facts: What else stands beside the widths.
+
+    Raises:
+        OSError: They cannot be written.
     """
+    from safetensors import SafetensorError
     from safetensors.torch import save_model
 
     for name in slim.parameters.keys() & dict(slim.model.named_buffers()).keys():
         # What a model makes anew when it is built would be of the original's size.
         owner, _, part = name.rpartition(".")
         slim.model.get_submodule(owner).register_buffer(part, slim.model.get_buffer(name))
-    save_model(slim.model, str(folder / WEIGHTS))
+    try:
+        save_model(slim.model, str(folder / WEIGHTS))
+    except SafetensorError as error:  # also where it is the disk's fault
+        raise OSError(str(error)) from None
     (folder / WEIGHTS).chmod(0o644)  # some versions of safetensors let nobody else read it
     layers = [layer.to_json(with_structure=True) for layer in slim.layers]
     rows = {**facts, "layers": layers}
-    (folder / WIDTHS).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    (folder / CODE).write_text(code(slim, source, title), encoding="utf-8")
+    write_whole(folder / WIDTHS, json.dumps(rows, indent=1) + "\n")
+    write_whole(folder / CODE, code(slim, source, title))
 
 
 def code(slim: Slim, source: str | None, title: str) -> str:
@@ -162,7 +175,8 @@ def _dict(lines: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    """A text in Python's code; a folder may have bytes in its name that are no letters."""
+    return json.dumps(text, ensure_ascii=False).encode(errors="backslashreplace").decode()
 
 
 def _ties(model: nn.Module) -> dict[str, str]:
@@ -194,6 +208,32 @@ def rebuild_model(path: str | Path) -> nn.Module:
     """The network, with new weights, whose layers stand in the `widths.json` of a pruned model.
 
     Python files that `ampere prune` wrote import this one from `ampere`: it stays as it is.
+
+    Raises:
+        DataError: It cannot be read, or holds no layers.
+        ModelError: Its layers are no network that anybody could train.
     """
-    rows = json.loads(Path(path).read_text(encoding="utf-8"))
-    return build([Layer.from_json(row, with_structure=True) for row in rows["layers"]])
+    rows = _rows_of(path)
+    try:
+        layers = [Layer.from_json(row, with_structure=True) for row in rows]
+        with torch.device("meta"):  # nothing is allocated before its size is known
+            size = sum(tensor.nbytes for tensor in build(layers).state_dict().values())
+        if size > MOST_BYTES:
+            raise ModelError(f"its weights would take {size / 1e9:,.0f} GB")
+        return build(layers)
+    except (DataError, ModelError) as error:
+        raise type(error)(f"{path} is damaged: {error}") from None
+    except Exception as error:  # of any type: it says what is called with what
+        reason = textwrap.shorten(f"{type(error).__name__}: {error}", 200, placeholder=" ...")
+        raise ModelError(f"{path} is damaged: its layers make no network ({reason})") from error
+
+
+def _rows_of(path: str | Path) -> list[Json]:
+    """The layers of a file that may be anybody's."""
+    try:
+        rows = Fields(parse_json(read_whole(path))).items("layers", least=1)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
+    except DataError as error:
+        raise DataError(f"{path} is damaged: {error}") from None
+    return [row for _, row in rows]

@@ -116,6 +116,11 @@ class Slimmer:
         """The layers of the whole model."""
         return self.reading.layers
 
+    @property
+    def weight_bytes(self) -> int:
+        """What the weights of the whole model take; those of a narrower one take no more."""
+        return sum(tensor.nbytes for tensor in self.model.state_dict().values())
+
     @cached_property
     def coupling(self) -> Coupling:
         """Which channels go together."""

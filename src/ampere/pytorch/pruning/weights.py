@@ -1,4 +1,8 @@
-"""Weights of a file, put into a model: whoever saved them, and however it was wrapped."""
+"""Weights of a file, put into a model: whoever saved them, and however it was wrapped.
+
+A file of safetensors is numbers and nothing else. What `torch.save` wrote is a program that makes
+numbers: it is read only where torch is known to keep it from making anything else.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +17,17 @@ from torch import nn
 from ampere.errors import DataError
 
 WRAPPERS = ("state_dict", "model_state_dict", "model", "net")  # keys that checkpoints put around
-_PLAIN = "save model.state_dict() with torch.save, or as safetensors"
+# Before it, a crafted file runs code in spite of `weights_only`: CVE-2025-32434, CVE-2026-24747.
+SAFE_TORCH = "2.10"
+_PLAIN = "save them with safetensors.torch.save_model, or model.state_dict() with torch.save"
 
 
 def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
     """Put the weights of a file into a model: safetensors, or what `torch.save` wrote.
 
     Raises:
-        DataError: It cannot be read, or does not fit; no code in it is executed.
+        DataError: It cannot be read, or does not fit, or this torch reads only safetensors safely;
+            no code in it is executed.
     """
     held = model.state_dict(keep_vars=True)
     state = _unwrapped(_read(Path(path)), held)
@@ -44,19 +51,41 @@ def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
 def _read(path: Path) -> Any:
     """What a file holds, whatever it is."""
     try:
-        if path.suffix == ".safetensors":
+        if not path.is_file():  # a pipe would be waited for, a device has no end
+            raise OSError("it is no file" if path.exists() else "there is no such file")
+        if path.suffix == ".safetensors" or _looks_like_safetensors(path):
             from safetensors.torch import load_file
 
-            return load_file(path)
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except ModuleNotFoundError:
+            return load_file(_utf8(path))
+        if torch.__version__ >= SAFE_TORCH:
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except (ModuleNotFoundError, DataError):
         raise
     except OSError as error:
-        own = error.strerror or "it is no file"  # safetensors says nothing of use
-        reason = own if path.exists() else "there is no such file"
-        raise DataError(f"cannot read {path}: {reason}") from None
+        raise DataError(f"cannot read {path}: {error.strerror or error}") from None
     except Exception:  # of many types, depending on where the file is damaged
         raise DataError(f"{path} holds no plain weights: {_PLAIN}") from None
+    raise DataError(
+        f"{path} is no safetensors, and torch {torch.__version__} may run code that stands in other"
+        " files: save the weights with safetensors.torch.save_model where they were made, or"
+        f" upgrade to torch {SAFE_TORCH}"
+    )
+
+
+def _utf8(path: Path) -> str:
+    """A name that safetensors takes."""
+    try:
+        return os.fsencode(path).decode()
+    except UnicodeDecodeError:
+        raise DataError(
+            f"safetensors reads no file whose name is not UTF-8: rename {path}"
+        ) from None
+
+
+def _looks_like_safetensors(path: Path) -> bool:
+    """Whether a file begins with the size of a header and the header, whatever it is called."""
+    with path.open("rb") as file:
+        return file.read(9)[8:] == b"{"
 
 
 def _unwrapped(content: Any, held: Mapping[str, Any]) -> dict[str, torch.Tensor] | None:
@@ -68,7 +97,7 @@ def _unwrapped(content: Any, held: Mapping[str, Any]) -> dict[str, torch.Tensor]
         if inner is None:
             break
         content = inner
-    if not isinstance(content, Mapping) or not all(map(torch.is_tensor, content.values())):
+    if not isinstance(content, Mapping) or not all(map(_is_plain, content.values())):
         return None
     state = {str(name): tensor for name, tensor in content.items()}
     # Whoever wraps a model puts a word before all names: `module.`, `_orig_mod.`, `model.`
@@ -78,6 +107,16 @@ def _unwrapped(content: Any, held: Mapping[str, Any]) -> dict[str, torch.Tensor]
             break
         state = {name.partition(".")[2]: tensor for name, tensor in state.items()}
     return state
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is an array of numbers here, not a sparse, quantized or absent one."""
+    return (
+        torch.is_tensor(value)
+        and value.device.type == "cpu"
+        and value.layout is torch.strided
+        and not (value.is_quantized or value.is_nested)
+    )
 
 
 def _shape(tensor: torch.Tensor) -> str:

@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 import textwrap
@@ -26,6 +27,7 @@ from ampere.errors import AmpereError, ModelError
 from ampere.zoo.families import find_family
 
 _PATTERN = re.compile(r"(?P<source>.+?):(?P<name>[^\W\d]\w*)(?P<arguments>\(.*\))?", re.DOTALL)
+MOST_CODE = 2**24  # bytes of a file
 _FORMS = "write zoo:lenet5, path/file.py:factory or package.module:factory(width=32)"
 
 
@@ -203,7 +205,9 @@ def homes_of(source: str) -> tuple[Path, ...]:
 
 def _path(source: str) -> Path | None:
     """A path is known by its ending or its separators; anything else must be a module."""
-    return Path(source).expanduser().resolve() if re.search(r"\.py$|[/\\]", source) else None
+    if not re.search(r"\.py$|[/\\]", source):
+        return None
+    return Path(os.path.realpath(os.path.expanduser(source)))  # unlike Path's own, for any text
 
 
 @contextmanager
@@ -223,10 +227,13 @@ def _imported(source: str) -> Iterator[tuple[ModuleType, tuple[Path, ...]]]:
 def _import_file(path: Path, homes: tuple[Path, ...]) -> ModuleType:
     """Run a file as a module; an unchanged file is run once."""
     try:
-        source = path.read_bytes()
+        with path.open("rb") as file:
+            source = file.read(MOST_CODE + 1)
     except OSError as error:
         raise ModelError(f"cannot read {path}: {error.strerror}; check the path") from None
-    digest = hashlib.sha256(str(path).encode() + b"\0" + source).hexdigest()[:8]
+    if len(source) > MOST_CODE:
+        raise ModelError(f"{path} is larger than any Python file: check the path")
+    digest = hashlib.sha256(os.fsencode(path) + b"\0" + source).hexdigest()[:8]
     name = re.sub(r"\W", "_", f"ampere_model_{path.stem}_{digest}")
     if name in sys.modules:
         return sys.modules[name]
