@@ -31,6 +31,7 @@ from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.progress import Event
 from ampere.acquisition.strategy import Strategy
 from ampere.core.boundary.fields import Fields
+from ampere.core.boundary.trust import as_data
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.program.widths import Widths
 from ampere.core.training import Training
@@ -483,7 +484,7 @@ def test_a_profile_goes_on_after_its_connection_was_cut(
     )
     assert profile.header.fingerprint == watchful.fingerprint
     assert profile.header.provenance.value == "modelled"
-    assert profile.header.meter == {"name": "cpu", "settings": CALIBRATED}
+    assert as_data(profile.header.meter) == {"name": "cpu", "settings": CALIBRATED}
     assert server.worker not in orphans
     assert len(orphans) == 1
     until(lambda: not runs(orphans[0]), "the worker outlived its connection")

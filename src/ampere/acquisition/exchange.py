@@ -153,6 +153,13 @@ def tell(
     Rows that name another device than the profile are refused, as are rows of other provenance;
     rows that are in the profile already, seconds and all to the last digit, are left out.
     """
+    return add_rows(path, measurements, any_device=any_device)[0]
+
+
+def add_rows(
+    path: str | Path, measurements: Sequence[Measurement], *, any_device: bool = False
+) -> tuple[Profile, int]:
+    """What `tell` does, and how many rows were added: others may be telling the same profile."""
     if not measurements:
         raise DataError("there is no row to tell")
     first = measurements[0]
@@ -164,14 +171,15 @@ def tell(
         with suppress(FileExistsError):  # somebody else was faster: then it is theirs
             rows = tuple(_without_repeats(measurements, ()))
             create_journal(path, header, rows)
-            return Profile(rows, header)
+            return Profile(rows, header), len(rows)
     with Journal.open(path, header) as journal:
         if not any_device:
             _refuse_strangers(journal.header, journal.measurements, measurements)
-        journal.append(*_without_repeats(measurements, journal.measurements))
+        new = _without_repeats(measurements, journal.measurements)
         own = journal.header
         method = "additive" if own.asks is None else _asks(path, own).strategy.method
-        return Profile(tuple(journal.measurements), own, method)
+        journal.append(*new)
+        return Profile(tuple(journal.measurements), own, method), len(new)
 
 
 def _as_network(asked: Variant | Network) -> Network:

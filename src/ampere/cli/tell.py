@@ -31,13 +31,10 @@ def tell(
 
     The profile is created if it is not there. Rows of another device are refused.
     """
-    from ampere.acquisition import exchange
-    from ampere.records.journal import read_journal
+    from ampere.acquisition.exchange import add_rows
     from ampere.records.rows import read_rows
 
-    before = len(read_journal(path)[1]) if path.exists() else 0
-    learned = exchange.tell(path, read_rows(rows), any_device=any_device)
-    added = len(learned.measurements) - before
+    learned, added = add_rows(path, read_rows(rows), any_device=any_device)
     if as_json:
         return json_text({"told": added, **profile_row(learned, path)})
     return f"{learned!r}\n\n{units.plural(added, 'row')} added to {path}"

@@ -51,14 +51,14 @@ class Tally:
 def try_input(run: object, data: bytes, slow: bool) -> str | None:
     """Give an input to a target; None if it was read, else the refusal. Bugs are raised."""
     from ampere.errors import AmpereError
-    from security.fuzzing.targets import _require_a_line
+    from security.fuzzing.targets import require_a_line
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             run(data, slow)  # type: ignore[operator]
     except AmpereError as error:
-        _require_a_line(error)
+        require_a_line(error)
         return str(error)
     return None
 
