@@ -130,7 +130,7 @@ def test_epochs_of_plain_layers_need_a_batch_size(told: Path, tmp_path: Path) ->
         ("estimate --profile told.ampere", 2, "either MODEL or"),
         ("estimate --profile told.ampere --layers net.py", 1, "net.py line 2: not JSON"),
         ("estimate --profile told.ampere --layers missing", 1, "cannot be read"),
-        ("estimate --profile told.ampere --layers numbers", 1, "layers[0] must be an object"),
+        ("estimate --profile told.ampere --layers numbers", 1, "numbers line 1: must be an object"),
         ("estimate net.py:Net --profile told.ampere --battery-wh -1", 2, "above 0"),
     ],
 )

@@ -77,7 +77,7 @@ def _change(owner: Any, key: Any, rng: Random) -> None:
         owner += [owner[key]] * rng.choice((1, 20, 500))
     elif how < 0.4:
         owner[key] = [owner[key]] if rng.random() < 0.5 else {"a": owner[key]}
-    elif how < 0.5 and isinstance(owner[key], (int, float)):
+    elif how < 0.5 and isinstance(owner[key], (int, float)) and abs(owner[key]) < 1e300:
         owner[key] = owner[key] * rng.choice((-1, 1e-3, 1e3, 1e6, 1e-9, 0.5))
     else:
         owner[key] = nasty(rng)

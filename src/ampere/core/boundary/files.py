@@ -41,8 +41,11 @@ def read_whole(path: str | os.PathLike[str], most: int = MOST_BYTES, *, own: boo
     """
     if own and os.path.exists(path) and not os.path.isfile(path):
         raise DataError("it is no file")
-    with FileIO(path) as file:
-        data = _read(file, most)
+    try:
+        with FileIO(path) as file:
+            data = _read(file, most)
+    except ValueError:  # with a NUL in it
+        raise DataError("no file can have such a name") from None
     if len(data) > most:
         raise DataError(f"it is larger than {most} bytes")
     return unpack(data, most) if data.startswith(PACKED) else data
