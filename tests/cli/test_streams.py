@@ -63,23 +63,26 @@ def test_json_is_alone_whatever_a_model_writes(tmp_path: Path) -> None:
             assert f"{writer} {when}\n" in done.stderr
 
 
-@pytest.mark.parametrize("line", ["ampere zoo", "ampere --help", "ampere --version"])
 @pytest.mark.parametrize(
-    ("where", "reason"), [("> /dev/full", "No space left"), (">&-", "Bad file descriptor")]
+    ("line", "reason"),
+    [
+        ("ampere zoo > /dev/full", "No space left"),
+        ("ampere --help > /dev/full", "No space left"),
+        ("ampere zoo >&-", "Bad file descriptor"),
+    ],
 )
-def test_an_answer_that_nobody_gets_is_an_error(line: str, where: str, reason: str) -> None:
-    done = shell(f"{line} {where}")
+def test_an_answer_that_nobody_gets_is_an_error(line: str, reason: str) -> None:
+    done = shell(line)
     assert (done.returncode, done.stdout) == (1, "")
     (said,) = done.stderr.splitlines()
     assert said.startswith(f"error: standard output cannot be written: {reason}")
 
 
 def test_standard_input_may_be_closed(told: Path) -> None:
-    for line in (f"ampere tell - --profile {told}", f"ampere estimate --layers - --profile {told}"):
-        done = shell(f"{line} <&-")
-        assert (done.returncode, done.stdout) == (1, "")
-        (said,) = done.stderr.splitlines()
-        assert said.startswith("error: standard input cannot be read: ")
+    done = shell(f"ampere estimate --layers - --profile {told} <&-")
+    assert (done.returncode, done.stdout) == (1, "")
+    (said,) = done.stderr.splitlines()
+    assert said.startswith("error: standard input cannot be read: ")
 
 
 def test_standard_error_may_be_closed_or_full(told: Path, tmp_path: Path) -> None:
@@ -87,18 +90,20 @@ def test_standard_error_may_be_closed_or_full(told: Path, tmp_path: Path) -> Non
     (tmp_path / "layers.jsonl").write_text("\n".join(rows))
     told.write_bytes(told.read_bytes()[:-20])  # a line of warning
     line = f"ampere estimate --layers {tmp_path}/layers.jsonl --profile {told} --json"
-    for where in ("2>&-", "2>/dev/full", "<&- 2>&-"):
+    for where in ("<&- 2>&-", "2>/dev/full"):
         done = shell(f"{line} {where}")
         assert (done.returncode, done.stderr) == (0, "")
         assert json.loads(done.stdout)["steps"] == 1
-    assert shell("ampere layers nothing <&- >&- 2>&-").returncode == 1
 
 
 @pytest.mark.parametrize(
     "settings",
-    ["COLUMNS=1", "COLUMNS=99999999999999999999", "LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0",
-     "PYTHONIOENCODING=ascii", "TERM=nonsense", "HOME=/nowhere", "-u HOME -u TERM -u LANG"],
-)  # fmt: skip
+    [
+        "COLUMNS=99999999999999999999 TERM=nonsense",
+        "COLUMNS=1 LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0",
+        "-u HOME -u TERM -u LANG",
+    ],
+)
 def test_any_terminal(settings: str) -> None:
     done = shell(f"env {settings} ampere zoo")
     assert (done.returncode, done.stderr) == (0, "")
