@@ -17,7 +17,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,6 +42,7 @@ from ampere.meters.registry import choose_meter, meter_classes
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
 from fakes import VARIANT, exact
+from processes import until
 
 SSHD = shutil.which("sshd", path=f"/usr/sbin:/usr/local/sbin:{os.environ.get('PATH', '')}")
 
@@ -270,13 +270,6 @@ def accepts(port: int) -> bool:
     return False
 
 
-def until(condition: Callable[[], bool], otherwise: str, seconds: float = 15.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, otherwise
-        time.sleep(0.02)
-
-
 def descendants(pid: int) -> list[int]:
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -444,14 +437,14 @@ def test_the_worker_is_sent_once(device: SshDevice, server: Server) -> None:
 def test_a_worker_that_arrives_in_part_is_not_kept(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = ssh.run_command
+    run = ssh.run_tool
 
     def cut_off(command: Any, patience_s: float, data: bytes) -> Any:
         return run(command, patience_s, data[:1000])
 
     monkeypatch.setattr(ssh, "FOLDER", ".cache/other")
     with monkeypatch.context() as patch:
-        patch.setattr(ssh, "run_command", cut_off)
+        patch.setattr(ssh, "run_tool", cut_off)
         with pytest.raises(DeviceError, match="target cannot be sent the worker"):
             server.device()._command()
     assert list((server.home / ".cache" / "other").iterdir()) == []

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.devices.worker_process import NoAnswer, WorkerProcess, failure_of_ending, run_command
+from ampere.devices.worker_process import NoAnswer, WorkerProcess, failure_of_ending
 from ampere.errors import Crashed, DeviceError, Hung, MeasurementFailed, MeterFault, OutOfMemory
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals as on Linux and macOS")
@@ -90,29 +89,6 @@ def test_an_end_says_its_code_and_its_last_words(start: Start) -> None:
 
 
 PYTHON = [sys.executable, "-I", "-S", "-u", "-c"]
-
-
-def test_a_command_is_run_to_its_end() -> None:
-    script = (
-        "import sys; print(len(sys.stdin.read())); print('a\\nb', file=sys.stderr); sys.exit(3)"
-    )
-    assert run_command([*PYTHON, script], 20.0, b"x" * 300_000) == (3, ["300000"], ["a", "b"])
-    with pytest.raises(FileNotFoundError):
-        run_command(["/no/such/command"], 20.0)
-
-
-def test_of_a_command_that_says_too_much_the_end_is_kept() -> None:
-    script = "for i in range(300_000): print(f'{i:06d}')"
-    code, output, complaints = run_command([*PYTHON, script], 20.0, most=700)
-    assert (code, output, complaints) == (0, [f"{i:06d}" for i in range(299_900, 300_000)], [])
-
-
-def test_a_command_that_takes_too_long_is_ended_with_what_it_started() -> None:
-    script = "import subprocess; subprocess.run(['sleep', '60'])"
-    start_s = time.monotonic()
-    with pytest.raises(TimeoutError):
-        run_command([*PYTHON, script], 0.5)
-    assert time.monotonic() - start_s < 10
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ampere.core.boundary.tool import ToolAnswer
 from ampere.errors import MeterError, MeterFault
 from ampere.meters.base import Provenance, Resolution, Window, energy_between
 from ampere.meters.discharge import PluggedIn
@@ -305,10 +305,10 @@ GOOD = "\n".join(
 def test_any_answer_is_joules_or_an_error(first: str, then: str, error: str, source: str) -> None:
     texts = iter([f"{first}\n{GOOD}", f"{then}\n{GOOD}", then])
 
-    def answer(command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess(command, 0, next(texts), error)
+    def answer(command: list[str], timeout_s: float) -> ToolAnswer:
+        return ToolAnswer(0, next(texts), error)
 
-    with patch("ampere.meters.drivers.android.run_tool", answer):
+    with patch("ampere.meters.drivers.android.ask_tool", answer):
         meter = None
         try:
             meter = AndroidMeter(source=source, period_s=QUIET_S)

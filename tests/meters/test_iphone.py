@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ampere.core.boundary.tool import ToolAnswer
 from ampere.errors import MeterError, MeterFault
 from ampere.meters.base import Provenance, Resolution, Window, energy_between
 from ampere.meters.discharge import PluggedIn
@@ -224,10 +224,10 @@ def test_any_answer_is_joules_or_an_error(
 ) -> None:
     texts = iter([json.dumps({**GOOD, **first}), then, then])
 
-    def answer(command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-        return subprocess.CompletedProcess(command, 0, next(texts), error)
+    def answer(command: list[str], timeout_s: float) -> ToolAnswer:
+        return ToolAnswer(0, next(texts), error)
 
-    with patch("ampere.meters.drivers.iphone.run_tool", answer):
+    with patch("ampere.meters.drivers.iphone.ask_tool", answer):
         meter = None
         try:
             meter = IphoneMeter(source=source, period_s=QUIET_S)

@@ -9,62 +9,49 @@ from pathlib import Path
 
 import pytest
 
+from ampere.core.boundary.tool import MOST_BYTES
 from ampere.errors import MeterError, MeterFault
-from ampere.meters.tool import MOST_BYTES, run_tool
-
-
-def is_running(pid: int) -> bool:
-    """Whether a process is there, and no zombie that waits for its parent."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def ends(pid: int) -> bool:
-    deadline_s = time.monotonic() + 5
-    while is_running(pid) and time.monotonic() < deadline_s:
-        time.sleep(0.01)
-    return not is_running(pid)
+from ampere.meters.tool import ask_tool
+from processes import runs, until
 
 
 def test_tools_cannot_hang_or_surprise(tmp_path: Path) -> None:
     begin_s = time.perf_counter()
     with pytest.raises(MeterFault, match=r"did not answer within 0\.1 s"):
-        run_tool(["sleep", "5"], 0.1)
+        ask_tool(["sleep", "5"], 0.1)
     with pytest.raises(MeterError, match="is not installed here"):
-        run_tool([str(tmp_path / "nothing")], 1.0)
+        ask_tool([str(tmp_path / "nothing")], 1.0)
     with pytest.raises(MeterError, match="cannot be run"):
-        run_tool([str(tmp_path)], 1.0)
+        ask_tool([str(tmp_path)], 1.0)
     with pytest.raises(MeterError, match="cannot be run"):
-        run_tool(["echo", "\0"], 1.0)
+        ask_tool(["echo", "\0"], 1.0)
     assert time.perf_counter() - begin_s < 3
 
 
 def test_an_answer_is_both_its_words_and_its_code() -> None:
-    answer = run_tool(["sh", "-c", "printf '\\377'; echo no >&2; exit 3"], 5.0)
-    assert (answer.stdout, answer.stderr, answer.returncode) == ("\ufffd", "no\n", 3)
+    answer = ask_tool(["sh", "-c", "printf '\\377'; echo no >&2; exit 3"], 5.0)
+    assert (answer.output, answer.errors, answer.code) == ("\ufffd", "no\n", 3)
 
 
 @pytest.mark.parametrize("timeout_s", [float("nan"), 0.0, -1.0])
 def test_no_time_at_all_is_a_fault(timeout_s: float) -> None:
     with pytest.raises(MeterFault, match="did not answer within"):
-        run_tool(["sleep", "5"], timeout_s)
+        ask_tool(["sleep", "5"], timeout_s)
 
 
 def test_any_time_is_enough_for_a_quick_one() -> None:
-    assert run_tool(["echo", "quick"], float("inf")).stdout == "quick\n"
+    assert ask_tool(["echo", "quick"], float("inf")).output == "quick\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("then", ["wait", "exit 0", "exec >&- 2>&-; sleep 60"])
+@pytest.mark.parametrize("then", ["wait", "exec >&- 2>&-; sleep 60"])
 def test_what_a_tool_has_started_ends_with_it(tmp_path: Path, then: str) -> None:
     """A helper that stays behind holds the pipe, and would be asked for its battery for ever."""
     note = tmp_path / "pid"
     with pytest.raises(MeterFault, match="did not answer within"):
-        run_tool(["sh", "-c", f"sleep 60 & echo $! > {note}; {then}"], 0.3)
-    assert ends(int(note.read_text()))
+        ask_tool(["sh", "-c", f"sleep 60 & echo $! > {note}; {then}"], 0.3)
+    pid = int(note.read_text())
+    until(lambda: not runs(pid), "it was not ended")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -72,17 +59,18 @@ def test_a_flood_is_stopped(tmp_path: Path) -> None:
     begin_s = time.perf_counter()
     note = tmp_path / "pid"
     with pytest.raises(MeterError, match=f"says more than {MOST_BYTES} bytes"):
-        run_tool(["sh", "-c", f"echo $$ > {note}; exec yes >&2"], 30.0)
+        ask_tool(["sh", "-c", f"echo $$ > {note}; exec yes >&2"], 30.0)
     assert time.perf_counter() - begin_s < 10
-    assert ends(int(note.read_text()))
+    pid = int(note.read_text())
+    until(lambda: not runs(pid), "it was not ended")
 
 
 def test_much_on_both_pipes_is_no_deadlock() -> None:
-    answer = run_tool(["sh", "-c", "head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2"], 10.0)
+    answer = ask_tool(["sh", "-c", "head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2"], 10.0)
     assert (len(answer.stdout), len(answer.stderr)) == (300_000, 300_000)
 
 
 @pytest.mark.skipif(not hasattr(os, "getpgid"), reason="no process groups")
 def test_a_tool_is_a_group_of_its_own() -> None:
-    shown = run_tool(["sh", "-c", "ps -o pgid= -p $$ || echo 0"], 5.0).stdout.strip()
+    shown = ask_tool(["sh", "-c", "ps -o pgid= -p $$ || echo 0"], 5.0).output.strip()
     assert int(shown or 0) != os.getpgid(0)

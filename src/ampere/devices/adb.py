@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ampere.core.boundary.tool import run_tool
 from ampere.core.workloads import Settings
 from ampere.devices.worker_archive import worker_archive
 from ampere.devices.worker_device import WorkerDevice
-from ampere.devices.worker_process import run_command
-from ampere.errors import DeviceError
+from ampere.errors import DataError, DeviceError
 from ampere.meters.base import AUTO
 
 FOLDER = "/data/local/tmp/ampere"
@@ -68,7 +68,7 @@ class AdbDevice(WorkerDevice):
     def _why_lost(self, code: int | None, complaint: str) -> str | None:
         which = self._serial or "the Android device"
         try:
-            state = " ".join(self._do("get-state", timeout_s=ANSWER_S))
+            state = " ".join(self._do("get-state", timeout_s=ANSWER_S).split())
         except DeviceError as error:
             return str(error)
         if state != "device":
@@ -79,7 +79,7 @@ class AdbDevice(WorkerDevice):
         """Push the worker, unless it is there."""
         name, data = worker_archive()
         listed = self._do("shell", f"ls {FOLDER} 2>/dev/null || true", timeout_s=ANSWER_S)
-        if name in " ".join(listed).split():
+        if name in listed.split():
             return
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / name
@@ -88,20 +88,22 @@ class AdbDevice(WorkerDevice):
             self._do("push", str(file), f"{FOLDER}/{name}.part", timeout_s=SEND_S)
             self._do("shell", f"mv {FOLDER}/{name}.part {FOLDER}/{name}", timeout_s=ANSWER_S)
 
-    def _do(self, *arguments: str, timeout_s: float) -> list[str]:
-        """The lines that a command of adb prints."""
+    def _do(self, *arguments: str, timeout_s: float) -> str:
+        """What a command of adb prints."""
         which = self._serial or "the Android device"
         try:
-            code, output, complaints = run_command([*self._adb, *arguments], timeout_s)
+            answer = run_tool([*self._adb, *arguments], timeout_s)
         except TimeoutError:
             raise DeviceError(f"{which} does not answer: is it on, and connected?") from None
         except OSError as error:
             raise DeviceError(
                 f"{self._adb[0]} cannot be run ({error.strerror}): install Android's platform-tools"
             ) from None
-        if code != 0:
-            lines = complaints or output
+        except DataError as error:
+            raise DeviceError(str(error)) from None
+        if answer.code != 0:
+            lines = answer.complaints
             errors = [line for line in lines if line.startswith(("error:", "adb"))]  # hints follow
-            why = (errors or lines[-1:] or [f"exit code {code}"])[0]
+            why = (errors or lines[-1:] or [f"exit code {answer.code}"])[0]
             raise DeviceError(f"{which} cannot be reached by adb: {why}")
-        return output
+        return answer.output

@@ -10,11 +10,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 
+from ampere.core.boundary.tool import run_tool
 from ampere.core.workloads import Settings
 from ampere.devices.worker_archive import worker_archive
 from ampere.devices.worker_device import WorkerDevice
-from ampere.devices.worker_process import run_command
-from ampere.errors import DeviceError
+from ampere.errors import DataError, DeviceError
 from ampere.meters.base import AUTO
 
 FOLDER = ".cache/ampere"
@@ -85,14 +85,16 @@ class SshDevice(WorkerDevice):
             f" || {{ rm -f {part}; false; }}; }}"
         )
         try:
-            code, _, complaints = run_command([*self._ssh, _in_sh(script)], SEND_S, data)
+            answer = run_tool([*self._ssh, _in_sh(script)], SEND_S, data)
         except FileNotFoundError:
             raise DeviceError("there is no ssh here: install openssh-client") from None
         except TimeoutError:
             raise DeviceError(f"{self._host} does not answer: is it on, and reachable?") from None
-        if code != 0:
-            why = complaints[-1] if complaints else f"exit code {code}"
-            what = "be reached by ssh" if code == LOST else "be sent the worker"
+        except DataError as error:
+            raise DeviceError(str(error)) from None
+        if answer.code != 0:
+            why = (answer.complaints or [f"exit code {answer.code}"])[-1]
+            what = "be reached by ssh" if answer.code == LOST else "be sent the worker"
             raise DeviceError(f"{self._host} cannot {what}: {why}")
 
 

@@ -11,14 +11,13 @@ import json
 import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from ampere.core.boundary.fields import Fields, parse_json
+from ampere.core.boundary.tool import end_group, ended_with, start, streams
 from ampere.core.page import printable
 from ampere.errors import (
     AmpereError,
@@ -73,26 +72,22 @@ class NoAnswer(Exception):
 class Tail:
     """The end of what a process writes, read all the while."""
 
-    def __init__(self, stream: IO[bytes], most: int = LAST_WORDS) -> None:
-        self._stream, self._most = stream, most
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
         self._kept = b""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def lines(self) -> list[str]:
-        """The last lines; of a process that has ended, they are all there."""
-        self._reader.join(1.0)  # no longer: what it started may hold its end of the pipe
-        text = self._kept.decode(errors="replace")
-        return [printable(line.strip()) for line in text.strip().splitlines()]
-
     def line(self) -> str:
-        """The last line."""
-        return (self.lines() or [""])[-1][:200]
+        """The last line; of a process that has ended, it is all there."""
+        self._reader.join(1.0)  # no longer: what it started may hold its end of the pipe
+        lines = self._kept.decode(errors="replace").strip().splitlines()
+        return printable(lines[-1].strip())[:200] if lines else ""
 
     def _read(self) -> None:
         with contextlib.suppress(OSError), self._stream as stream:
             while part := os.read(stream.fileno(), 1 << 16):
-                self._kept = (self._kept + part)[-self._most :]
+                self._kept = (self._kept + part)[-LAST_WORDS:]
 
 
 class WorkerProcess:
@@ -165,7 +160,7 @@ class WorkerProcess:
         while (left_s := end_s - time.monotonic()) > LOOK_S:
             with contextlib.suppress(queue.Empty):
                 return self.answers.get(timeout=LOOK_S)
-            if self._ended_with() is not None:
+            if ended_with(self._process) is not None:
                 with contextlib.suppress(queue.Empty):
                     return self.answers.get(timeout=LOOK_S)
                 return ENDED
@@ -197,71 +192,9 @@ class WorkerProcess:
     def _exit_code(self) -> int | None:
         """What it ends with after its last word; None if it does not."""
         end_s = time.monotonic() + END_S
-        while (code := self._ended_with()) is None and time.monotonic() < end_s:
+        while (code := ended_with(self._process)) is None and time.monotonic() < end_s:
             time.sleep(0.01)
         return code
-
-    def _ended_with(self) -> int | None:
-        """Its exit code if it has ended; unreaped, so that its group's number stays its own."""
-        if not hasattr(os, "waitid"):
-            return self._process.poll()
-        try:
-            ended = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:  # somebody here waits for every child
-            return self._process.poll()
-        if ended is None:
-            return None
-        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
-
-
-def start(command: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start a command with pipes to and from it.
-
-    In a session of its own: Ctrl-C reaches only us, and we decide what becomes of it.
-    """
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
-
-
-def streams(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
-    """Its standard input, output and error."""
-    assert process.stdin and process.stdout and process.stderr  # they are pipes
-    return process.stdin, process.stdout, process.stderr
-
-
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process that `start` has started, and all that it started."""
-    if sys.platform == "win32":
-        process.kill()
-    elif process.returncode is None:  # as long as it is not reaped, nobody else has its number
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    with contextlib.suppress(subprocess.TimeoutExpired):  # a driver that hangs holds it for ever
-        process.wait(END_S)
-
-
-def run_command(
-    command: Sequence[str], patience_s: float, data: bytes = b"", most: int = 1 << 16
-) -> tuple[int, list[str], list[str]]:
-    """Run a command to its end: its exit code, and the last lines of its output and its errors.
-
-    Raises:
-        OSError: It cannot be run; a `TimeoutError` if it takes too long.
-    """
-    process = start(command)
-    stdin, stdout, stderr = streams(process)
-    output, errors = Tail(stdout, most), Tail(stderr)
-    requests: queue.Queue[bytes] = queue.Queue()
-    requests.put(data)
-    requests.put(ENDED)
-    threading.Thread(target=_feed, args=(stdin, requests, queue.Queue()), daemon=True).start()
-    try:
-        code = process.wait(patience_s)
-    except subprocess.TimeoutExpired:
-        raise TimeoutError(f"{command[0]} took more than {patience_s:.0f} s") from None
-    finally:
-        end_group(process)
-    return code, output.lines(), errors.lines()
 
 
 def failure_of_ending(exit_code: int, complaint: str) -> MeasurementFailed:

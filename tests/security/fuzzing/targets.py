@@ -11,7 +11,6 @@ import json
 import math
 import os
 import queue
-import subprocess
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import ampere
+from ampere.core.boundary.tool import ToolAnswer
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer
 from ampere.core.program.structure import Structure
@@ -378,12 +378,12 @@ def _iphone(data: bytes, slow: bool) -> None:
             pass
 
     text = data.decode(errors="replace")
-    printed = subprocess.CompletedProcess(["nothing"], 0, stdout=text, stderr="")
-    real, iphone.run_tool = iphone.run_tool, lambda command, timeout_s: printed  # type: ignore
+    printed = ToolAnswer(0, text, "")
+    real, iphone.ask_tool = iphone.ask_tool, lambda command, timeout_s: printed  # type: ignore
     try:
         shown = Canned().look()
     finally:
-        iphone.run_tool = real  # type: ignore[misc]
+        iphone.ask_tool = real  # type: ignore[misc]
     for battery in shown.values():
         for value in (battery.charge_c, battery.voltage_v, battery.power_w):
             assert value is None or math.isfinite(value)

@@ -26,7 +26,7 @@ from typing import ClassVar
 from ampere.errors import MeterError, MeterFault
 from ampere.meters.base import AUTO, Resolution
 from ampere.meters.discharge import Battery, DischargeMeter, PluggedIn
-from ampere.meters.tool import run_tool
+from ampere.meters.tool import ask_tool
 
 SCRIPT = (
     "{ cd /sys/class/power_supply && for supply in battery bms *fg*; do"
@@ -108,18 +108,18 @@ class AndroidMeter(DischargeMeter):
 
     def _ask(self) -> dict[str, str]:
         """All that the phone says of its battery, by name; what comes first counts."""
-        answer = run_tool(self._command, self._timeout_s)
+        answer = ask_tool(self._command, self._timeout_s)
         shown: dict[str, str] = {}
-        for line in answer.stdout.splitlines():
+        for line in answer.output.splitlines():
             key, _, value = line.partition(":")
             shown.setdefault(key.strip(), value.strip())
         if "status" in shown:
-            if "UPDATES STOPPED" in answer.stdout:
+            if "UPDATES STOPPED" in answer.output:
                 raise MeterError(
                     "the phone's battery service is frozen; run `adb shell dumpsys battery reset`"
                 )
             return shown
-        words = answer.stderr.strip() or answer.stdout.strip() or "nothing"
+        words = answer.errors.strip() or answer.output.strip() or "nothing"
         for sign, meaning in TROUBLES.items():
             if sign in words:
                 raise MeterError(meaning)

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from ampere.errors import MeterError, MeterFault
 from ampere.meters.base import AUTO, Resolution
 from ampere.meters.discharge import Battery, DischargeMeter, PluggedIn
-from ampere.meters.tool import run_tool
+from ampere.meters.tool import ask_tool
 
 COMMAND = "pymobiledevice3"
 POWERED = ("ExternalConnected", "AppleRawExternalConnected", "IsCharging")
@@ -99,14 +99,14 @@ class IphoneMeter(DischargeMeter):
         }
 
     def _ask(self) -> dict[str, Any]:
-        answer = run_tool(self._command, self._timeout_s)
+        answer = ask_tool(self._command, self._timeout_s)
         try:
-            shown = json.loads(answer.stdout)
+            shown = json.loads(answer.output)
         except (ValueError, RecursionError):
             shown = None
         if isinstance(shown, dict):
             return shown
-        complaint = (answer.stderr.strip() or answer.stdout.strip() or "nothing").splitlines()[-1]
+        complaint = (answer.errors.strip() or answer.output.strip() or "nothing").splitlines()[-1]
         trouble = complaint.rpartition("ERROR")[2].strip()[:200]  # what comes before is the log's
         raise MeterFault(f"pymobiledevice3 reached no phone and said {trouble!r}; {UNPLUG}")
 
