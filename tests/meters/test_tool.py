@@ -67,7 +67,7 @@ def test_a_flood_is_stopped(tmp_path: Path) -> None:
 
 def test_much_on_both_pipes_is_no_deadlock() -> None:
     answer = ask_tool(["sh", "-c", "head -c 300000 /dev/zero; head -c 300000 /dev/zero >&2"], 10.0)
-    assert (len(answer.stdout), len(answer.stderr)) == (300_000, 300_000)
+    assert (len(answer.output), len(answer.errors)) == (300_000, 300_000)
 
 
 @pytest.mark.skipif(not hasattr(os, "getpgid"), reason="no process groups")
