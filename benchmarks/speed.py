@@ -25,6 +25,7 @@ from ampere.estimators.additive import fit_additive
 from ampere.estimators.paper import fit_paper
 from ampere.estimators.processes import sum_process
 from ampere.profiles.estimate import estimate
+from ampere.profiles.fit_cache import FitCache
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
 from ampere.zoo.families import family_names
@@ -88,7 +89,7 @@ def estimate_twice(repeats: int = 7) -> list[str]:
 
         def first(*arguments: str) -> Callable[[], object]:
             def run() -> None:
-                path.with_name(f"{path.name}.fit").unlink(missing_ok=True)
+                FitCache.of(journal).path.unlink(missing_ok=True)
                 process(*ask, *arguments)()
 
             return run

@@ -59,10 +59,12 @@ def no_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep devices that live for several tests away from what the user has calibrated here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
 
 
 @pytest.fixture(autouse=True)
 def own_config(no_user: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each test calibrate for itself."""
+    """Let each test calibrate for itself, and keep fits for itself."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path.with_name(f"{tmp_path.name}-cache")))

@@ -285,9 +285,14 @@ def align(
         left = units.plural(len(rows) - len(aligned), "row")
         warnings.warn(f"{left} left out: failed, or without the times of its bursts", stacklevel=2)
     identity = {**header.fingerprint.identity, "meter": "log"}
+    own = replace(header.fingerprint, identity=identity)
+    aligned = [
+        replace(row, device=own.id) if row.device == header.fingerprint.id else row
+        for row in aligned
+    ]
     external = replace(
         header,
-        fingerprint=replace(header.fingerprint, identity=identity),
+        fingerprint=own,
         meter={"name": "log", "settings": {"path": str(log)}},
         provenance=Provenance.EXTERNAL,
         reference_energy_j=None,

@@ -187,7 +187,7 @@ def test_prune_with_bad_input_writes_nothing(
         assert errors == [last_line(result)]
     after = {path: path.stat().st_mtime_ns for path in Path().rglob("*")}
     new = {path for path in after if "__pycache__" not in path.parts} - before.keys()
-    assert new <= {Path("wide.ampere.fit"), Path("told.ampere.fit")}  # kept fits: no model
+    assert not new
 
 
 def test_ctrl_c_while_pruning_leaves_nothing(wide: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,4 +200,4 @@ def test_ctrl_c_while_pruning_leaves_nothing(wide: Path, monkeypatch: pytest.Mon
     result = run(*PRUNE, "--budget", "50%", "-o", "half")
     assert (result.exit_code, result.stdout) == (130, "")
     assert last_line(result) == "interrupted"
-    assert set(Path().iterdir()) - before == {Path("wide.ampere.fit")}  # a kept fit: no model
+    assert set(Path().iterdir()) == before

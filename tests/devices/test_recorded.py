@@ -51,6 +51,8 @@ def measured(tmp_path: Path) -> Path:
     """A journal of three networks, measured on a machine that drifts and makes noise."""
     device = FakeDevice(noise=0.02, seed=4, drift=lambda clock_s: 1.2 + 0.2 * math.sin(clock_s))
     rows = measure(device, [(Workload(layers), layers) for layers in MODELS], NOMINAL)
+    own = {"device": HEADER.fingerprint.id, "provenance": HEADER.provenance}
+    rows = [replace(row, **own) for row in rows]
     return written(tmp_path / "measured.ampere", rows)
 
 

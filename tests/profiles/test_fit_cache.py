@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import threading
@@ -40,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def kept(path: Path) -> Path:
-    return path.with_name(path.name + ".fit")
+    return FitCache.of(path.read_bytes()).path
 
 
 def load(path: Path, method: str = "additive") -> Profile:
@@ -68,7 +67,7 @@ def test_the_second_time_nothing_is_searched_for(
     path: Path, method: str, request: pytest.FixtureRequest
 ) -> None:
     fresh = answer(Profile.load(path, method))
-    assert not kept(path).exists()  # only who wants it has a file beside the profile
+    assert not kept(path).exists()  # only who wants it has it kept
     assert answer(load(path, method)) == fresh
     assert kept(path).exists()
     request.getfixturevalue("no_search")
@@ -165,6 +164,7 @@ FRESH = answer(made_up())
     ],
 )
 def test_what_is_no_cache_is_passed_over_in_silence(path: Path, content: bytes) -> None:
+    kept(path).parent.mkdir(parents=True, exist_ok=True)
     kept(path).write_bytes(content)
     assert answer(load(path)) == FRESH
     assert kept(path).read_bytes() != content  # and written anew
@@ -183,13 +183,15 @@ def test_damage_anywhere_is_noticed(path: Path, data: st.DataObject) -> None:
         content[at] ^= 1 << data.draw(st.integers(0, 7))
     else:
         del content[at:]
+    kept(path).parent.mkdir(parents=True, exist_ok=True)
     kept(path).write_bytes(content)
     assert answer(load(path)) == FRESH
 
 
 def forge(path: Path, body: Any) -> None:
     """A cache with a proper header, whatever is in it."""
-    cache, data = FitCache.beside(path), json.dumps(body).encode()
+    cache, data = FitCache.of(path.read_bytes()), json.dumps(body).encode()
+    kept(path).parent.mkdir(parents=True, exist_ok=True)
     kept(path).write_bytes(json.dumps(cache._header(data)).encode() + b"\n" + data)
 
 
@@ -218,6 +220,7 @@ def test_a_cache_of_another_journal_is_passed_over(path: Path, tmp_path: Path) -
     load(path).fit  # noqa: B018
     other = tmp_path / "other.ampere"
     made_up(whole=4).save(other)
+    kept(other).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(kept(path), kept(other))
     assert answer(load(other)) == answer(Profile.load(other))
 
@@ -250,6 +253,7 @@ def test_a_full_disk_leaves_nothing_behind(
 def test_a_link_or_a_pipe_in_its_place_leads_nowhere(path: Path) -> None:
     precious = path.with_name("precious")
     precious.write_text("mine")
+    kept(path).parent.mkdir(parents=True)
     kept(path).symlink_to(precious)
     assert answer(load(path)) == FRESH
     assert precious.read_text() == "mine"
@@ -261,16 +265,27 @@ def test_a_link_or_a_pipe_in_its_place_leads_nowhere(path: Path) -> None:
 
 
 def test_a_folder_in_its_place_is_no_error(path: Path) -> None:
-    kept(path).mkdir()
+    kept(path).mkdir(parents=True)
     assert answer(load(path)) == FRESH
-    assert sorted(each.name for each in path.parent.iterdir()) == [path.name, kept(path).name]
+    assert kept(path).is_dir()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="has no such modes")
-def test_whoever_may_read_the_journal_may_read_the_cache(path: Path) -> None:
-    path.chmod(0o640)
+def test_nothing_lies_beside_the_journal_and_nothing_there_is_believed(path: Path) -> None:
+    """A stranger who sends a profile may send a file beside it."""
     load(path).fit  # noqa: B018
-    assert stat.S_IMODE(kept(path).stat().st_mode) == 0o640
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    path.with_name(path.name + ".fit").write_bytes(kept(path).read_bytes().replace(b"0", b"9"))
+    kept(path).unlink()
+    assert answer(load(path)) == FRESH
+
+
+def test_fits_that_nobody_asks_for_are_forgotten(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit_cache, "MOST_FILES", 3)
+    for number in range(6):
+        FitCache.of(b"%d" % number)._keep("fits", "a", 1)
+    assert len(list(kept(path).parent.iterdir())) == 3
 
 
 def test_a_journal_that_is_missing_is_told_as_ever(tmp_path: Path) -> None:
@@ -342,7 +357,7 @@ class Reader:
 
 def test_layers_of_the_zoo_are_read_once(path: Path, without_torch: None) -> None:
     read = Reader()
-    cache = FitCache.beside(path)
+    cache = FitCache.of(path.read_bytes())
     for _ in range(2):
         assert cache.layers("zoo:lenet5", Training(), read) == LAYERS
     assert read.times == 1
@@ -371,7 +386,7 @@ def test_the_users_own_code_is_read_each_time(
 ) -> None:
     read = Reader()
     for _ in range(2):
-        FitCache.beside(path).layers(model, training, read)
+        FitCache.of(path.read_bytes()).layers(model, training, read)
     assert read.times == 2
     assert not kept(path).exists()
 
@@ -380,12 +395,12 @@ def test_where_torch_is_in_use_layers_are_read(path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "torch", object())
     read = Reader()
     for _ in range(2):
-        FitCache.beside(path).layers("zoo:lenet5", Training(), read)
+        FitCache.of(path.read_bytes()).layers("zoo:lenet5", Training(), read)
     assert read.times == 2
 
 
 def test_layers_of_a_few_models_are_kept(path: Path, without_torch: None) -> None:
-    cache = FitCache.beside(path)
+    cache = FitCache.of(path.read_bytes())
     for number in range(MODELS + 3):
         cache.layers(f"zoo:lenet5(n={number})", Training(), Reader())
     first, last = Reader(), Reader()
@@ -399,7 +414,7 @@ def test_layers_that_are_none_are_read_again(path: Path, without_torch: None) ->
     for nonsense in ("layers", [], [7], [{"widths": 1}]):
         forge(path, {"layers": {name: nonsense}})
         read = Reader()
-        assert FitCache.beside(path).layers("zoo:lenet5", Training(), read) == LAYERS
+        assert FitCache.of(path.read_bytes()).layers("zoo:lenet5", Training(), read) == LAYERS
         assert read.times == 1
 
 

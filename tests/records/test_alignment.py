@@ -173,9 +173,13 @@ def test_a_pulse_sets_the_clocks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("power_w", [0.0, -0.01])
 def test_a_log_that_shows_no_power_gives_no_joules(tmp_path: Path, power_w: float) -> None:
-    (found,) = align([row([2.0, 5.0])], trace(tmp_path, lambda t: power_w))
-    assert found.energy_j_per_step is None
+    with pytest.raises(DataError, match="no usable joules for any row"):
+        align([row([2.0, 5.0])], trace(tmp_path, lambda t: power_w))
+    dark, lit = row([2.0, 5.0]), row([12.0, 15.0])
+    found, other = align([dark, lit], trace(tmp_path, lambda t: power_w if t < 9 else 3.0 + t % 1))
+    assert (found.energy_j_per_step, found.bursts) == (None, {})
     assert "nothing usable" in str(found.failed)
+    assert other.failed is None
 
 
 def test_the_samples_of_another_meter_are_left_behind(tmp_path: Path) -> None:

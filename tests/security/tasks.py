@@ -66,7 +66,7 @@ class Task:
     @property
     def made(self) -> list[str]:
         """Files in its folder that it has made, but for those that it is about."""
-        known = {*self.before, self.profile, f"{self.profile}.fit", "page.html"}
+        known = {*self.before, self.profile, "page.html"}
         return [name for name in names(self.folder) if name not in known]
 
 

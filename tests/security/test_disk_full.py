@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 import ampere
 from ampere.cli.app import app
-from ampere.core.boundary.files import is_part, write_whole, writing_beside, writing_folder
+from ampere.core.boundary.files import is_part, write_whole, writing_folder
 from ampere.core.layers import Layer
 from ampere.errors import DataError
 from ampere.estimators.base import Cost
@@ -232,16 +232,6 @@ def test_a_name_of_ones_own_leads_nowhere() -> None:
         write_whole(name, "data", own=True)
         assert Path(name).read_text() == "data" and not Path(name).is_symlink()
     assert Path("precious").read_text() == "mine"
-
-
-def test_a_file_is_as_readable_as_another() -> None:
-    Path("journal").touch(0o440)
-    for mode in (0o440, 0o600):
-        Path("journal").chmod(mode)
-        with writing_beside("journal.fit", own=True, like="journal") as part:
-            assert not part.stat().st_mode & 0o007
-            part.write_text("kept")
-        assert Path("journal.fit").stat().st_mode & 0o777 == mode
 
 
 # --- the paper's results -------------------------------------------------------------------------

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +19,7 @@ import ampere
 from ampere.cli.app import app
 from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
-from ampere.errors import ContradictoryRows, DataError
+from ampere.errors import AmpereError, ContradictoryRows, DataError
 from ampere.estimators.base import Cost, Line, Prediction
 from ampere.meters.base import Provenance
 from ampere.profiles.estimate import estimate
@@ -232,6 +234,8 @@ def test_a_refused_row_leaves_no_profile_behind() -> None:
         {"when": "0001-01-01T00:00:00"},
         {"when": "9999-12-31T23:59:59-23:59"},
         {"bursts": {"drift": [None, 1.0], "at": [None]}},
+        {"bursts": {"drift": [1e-300], "steps": 10**12}},
+        {"bursts": {"energy_j": [-1e29] * 3, "steps": 10**12}},
         {"layers": [{"kind": "conv", "attributes": {"batch": "many", "optimizer": 3}}]},
         {"layers": [{"kind": "conv", "attributes": {"a": [[[[[[[[1]]]]]]]]}}]},
     ],
@@ -253,3 +257,55 @@ def test_a_poisoned_row_is_refused_or_harmless(poison: dict[str, Any]) -> None:
     assert estimated.exception is None or isinstance(estimated.exception, SystemExit)
     if estimated.exit_code:
         assert "q line 5" in estimated.stderr
+
+
+def test_what_was_mixed_is_not_replayed_as_one() -> None:
+    ampere.tell("p", [measured(w, device="phone") for w in (4, 8)])
+    ampere.tell("p", [measured(5, 3.0, device="tablet")], any_device=True)
+    with pytest.raises(DataError, match="rows of 2 devices"):
+        ampere.open_device("recorded:p")
+    ampere.tell("q", [measured(w) for w in (4, 8)])
+    ampere.tell("q", [measured(5, provenance=Provenance.SIMULATED)], any_device=True)
+    assert ampere.open_device("recorded:q").provenance is Provenance.SIMULATED
+
+
+def test_bursts_without_steps_are_aligned_as_single_ones() -> None:
+    bursts = {"at": [100.0, 110.0], "time_s": [5.0, 5.0], "drift": [1.0, 1.0]}
+    ampere.tell("p", [replace(measured(4), bursts=bursts)])
+    Path("log.csv").write_text("time_s,power_w\n" + "".join(f"{t},3.{t % 9}\n" for t in range(200)))
+    (row,) = ampere.align("p", "log.csv", "q").measurements
+    assert 14 < row.energy_j < 20
+    Path("zero.csv").write_text("time_s,power_w\n" + "".join(f"{t},0.0\n" for t in range(200)))
+    with pytest.raises(AmpereError):
+        ampere.align("p", "zero.csv", "r")
+    assert not Path("r").exists()
+
+
+def test_a_small_file_does_not_take_for_ever() -> None:
+    """A few hundred kilobytes, packed, may hold more rows than any fit would end with."""
+    one, many = measured(4), [network(w)[0] for w in range(1, 4200)]
+    with pytest.raises(DataError, match="too many for a fit: choose up to 2000 rows"):
+        ampere.fit([one] * 2001).estimate(network(4))
+    with pytest.raises(DataError, match="too many for a fit"):
+        ampere.fit([replace(one, layers=tuple(many))]).estimate(network(4))
+
+
+@pytest.mark.parametrize(
+    "model", ["zoo:resnet(blocks=[1000000,1,1])", "zoo:lenet5(channels=[100000,100000])"]
+)
+def test_a_file_asks_for_no_model_without_measure(model: str) -> None:
+    ampere.tell("p", [measured(w) for w in (4, 8, 16)])
+    Path("p").write_text(Path("p").read_text().replace('"model": null', f'"model": "{model}"'))
+    run("report", "p", "-o", "p.html")
+    with pytest.raises(DataError, match="say it yourself"):
+        ampere.Profile.load("p").tabulate()
+
+
+def test_a_pipe_is_read_once() -> None:
+    ampere.fit([measured(w) for w in (4, 8, 16)]).save("p")
+    Path("m.json").write_text(json.dumps([layer.to_json() for layer in network(6)]))
+    os.mkfifo("pipe")
+    feeder = threading.Thread(target=lambda: Path("pipe").write_bytes(Path("p").read_bytes()))
+    feeder.start()
+    run("estimate", "--layers", "m.json", "--profile", "pipe")
+    feeder.join()

@@ -75,7 +75,7 @@ class Shell(TyperCommand):
             where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
             _end(f"error: {where}{error.strerror or error}", 1, debug)
         except MemoryError as error:
-            _end(f"error: there is not enough memory for this {error}".rstrip(), 1, debug)
+            _end(f"error: there is not enough memory for this: {error}".rstrip(": "), 1, debug)
 
 
 def say(text: str) -> None:

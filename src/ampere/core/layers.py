@@ -81,7 +81,7 @@ class Features:
         known = [field.name for field in dataclass_fields(cls)]
         for name in fields.names():
             if name not in known:
-                fields.refuse(name, f"left out: features are {', '.join(known)}")
+                raise DataError(f"{fields.place(name)} is unknown: features are {', '.join(known)}")
         return cls(**{name: fields.number(name, None, least=0.0) for name in known})
 
 

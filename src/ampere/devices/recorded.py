@@ -18,7 +18,7 @@ from ampere.core.workloads import IDLE_STEP_S, Workload, workload_identity
 from ampere.devices.base import Burst, Loaded
 from ampere.errors import DataError, MeasurementFailed
 from ampere.meters.base import Provenance, Resolution
-from ampere.records.journal import read_journal
+from ampere.records.journal import devices_of, provenance_of, read_journal
 from ampere.records.measurement import Measurement
 
 BURSTS = ("energy_j", "time_s", "energy_drift", "drift")  # as a journal has them, one value a burst
@@ -35,6 +35,12 @@ class RecordedDevice:
 
     def __init__(self, path: str | Path) -> None:
         self._header, rows = read_journal(path)
+        if len(devices := devices_of(self._header, rows)) > 1:
+            raise DataError(
+                f"{path} has rows of {len(devices)} devices ({', '.join(devices)}): they cannot be"
+                " replayed as one"
+            )
+        self._original = provenance_of(self._header, rows)
         self._rows = {
             workload_identity(row.stage, row.layers): row
             for row in rows
@@ -48,7 +54,7 @@ class RecordedDevice:
     @property
     def provenance(self) -> Provenance:
         """Recorded, if they were measured once; else what they were."""
-        original = self._header.provenance
+        original = self._original
         return Provenance.RECORDED if original.metered == "measured" else original
 
     @property

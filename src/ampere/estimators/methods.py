@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.base import usable
 from ampere.estimators.paper import PaperFit, fit_paper
 from ampere.records.measurement import Measurement
 
 METHODS = ("additive", "paper")
+MOST_ROWS, MOST_LAYERS = 2000, 4000  # of a fit: time grows with the cube of both, ten seconds here
 
 ProfileFit: TypeAlias = AdditiveFit | PaperFit
 
 
 def fit_rows(measurements: Sequence[Measurement], method: str, kernel: str) -> ProfileFit:
-    """Fit measurements by a method of `METHODS`; only the paper's has a kernel to choose."""
+    """Fit measurements by a method of `METHODS`; only the paper's has a kernel to choose.
+
+    Raises:
+        DataError: There are none, or so many that no fit of them would ever end.
+    """
+    rows = usable(measurements)
+    layers = {layer.identity for row in rows for layer in row.layers}
+    if len(rows) > MOST_ROWS or len(layers) > MOST_LAYERS:
+        raise DataError(
+            f"{len(rows)} rows with {len(layers)} different layers are too many for a fit: choose"
+            f" up to {MOST_ROWS} rows with {MOST_LAYERS} layers among them"
+        )
     if method == "paper":
         return fit_paper(measurements, kernel)
     return fit_additive(measurements)

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 
 from ampere.core import units
 from ampere.estimators.base import usable
-from ampere.records.journal import Header
+from ampere.records.journal import Header, devices_of
 from ampere.records.measurement import Measurement
 
 OLD_DAYS = 180
@@ -50,13 +50,6 @@ def meter_faults(measurements: Sequence[Measurement]) -> list[str]:
         return []
     times = units.plural(faults, "reading")
     return [f"{times} of the meter could not be true and had to be taken again: look at the meter"]
-
-
-def devices_of(header: Header, measurements: Sequence[Measurement]) -> tuple[str, ...]:
-    """Whose rows these are, the header's own device first; rows that name none are its."""
-    own = header.fingerprint.identity.get("device", header.fingerprint.id)
-    others = {row.device for row in measurements} - {"", own, header.fingerprint.id}
-    return own, *sorted(others)
 
 
 def mixtures(header: Header, measurements: Sequence[Measurement]) -> list[str]:

@@ -18,6 +18,7 @@ from ampere.estimators.encoding import STEP
 from ampere.meters.base import UNKNOWN_ORIGIN, Provenance
 
 CONFIDENCE = 0.9
+MOST_NAMES = 20  # of layers in a warning
 
 
 @dataclass(frozen=True)
@@ -234,24 +235,30 @@ def _possible(total: Cost) -> Cost:
 
 
 def _warnings(prediction: Prediction) -> list[str]:
-    texts = []
-    below = [line.layer.name for line in prediction.lines if line.cost.energy_j < 0]
-    if below:
-        names = ", ".join(below)
-        texts.append(f"below 0 J, which cannot be: rows do not tell these layers apart: {names}")
-    if prediction.uncovered:
-        names = ", ".join(layer.name for layer in prediction.uncovered)
-        texts.append(f"not in the total, the profile does not cover them: {names}")
-    borrowed = [line.layer.name for line in prediction.lines if line.borrowed]
-    if borrowed:
-        names = ", ".join(borrowed)
-        texts.append(f"never profiled, so borrowed from other kinds, with a wide interval: {names}")
-    outside = [
-        line.layer.name for line in prediction.lines if line.extrapolated and not line.borrowed
-    ]
-    if outside:
-        texts.append(f"extrapolated beyond the profiled widths: {', '.join(outside)}")
-    return texts
+    lines = prediction.lines
+    cases = (
+        (
+            "below 0 J, which cannot be: rows do not tell these layers apart",
+            [line.layer for line in lines if line.cost.energy_j < 0],
+        ),
+        ("not in the total, the profile does not cover them", prediction.uncovered),
+        (
+            "never profiled, so borrowed from other kinds, with a wide interval",
+            [line.layer for line in lines if line.borrowed],
+        ),
+        (
+            "extrapolated beyond the profiled widths",
+            [line.layer for line in lines if line.extrapolated and not line.borrowed],
+        ),
+    )
+    return [f"{text}: {_names(layers)}" for text, layers in cases if layers]
+
+
+def _names(layers: Sequence[Layer]) -> str:
+    """Whose names they are, each once, and no more than anybody reads."""
+    names = list(dict.fromkeys(layer.name for layer in layers))
+    more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
+    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def interval(mean: float, std: float) -> tuple[float, float]:

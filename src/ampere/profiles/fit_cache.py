@@ -1,14 +1,14 @@
-"""Fit cache: a file beside a journal that keeps what fitting it found.
+"""Fit cache: a file in the user's cache folder that keeps what fitting a journal found.
 
-    lenet5.ampere        the journal
-    lenet5.ampere.fit    two lines of JSON: what it belongs to, and what is kept
+    lenet5.ampere                       the journal
+    ~/.cache/ampere/fits/3f9c….fit      two lines of JSON: what it belongs to, and what is kept
 
 Kept are the solutions of fits (see estimators/solution.py), and the layers of models of the zoo
 that were asked about, so that asking again needs neither a search nor a framework. The file is only
 ever a shortcut: it belongs to the very bytes of the journal and to the very code that wrote it, and
-one that is missing, damaged, foreign or out of date is passed over and written anew. It may be
-deleted at any time. It is plain data: reading it runs nothing. Where it cannot be written, nothing
-is kept.
+one that is missing, damaged or out of date is passed over and written anew. It may be deleted at
+any time. It does not lie beside the journal, which may come from somebody else: then so could the
+file, and say of honest rows what it likes. Where it cannot be written, nothing is kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 
 import ampere
 from ampere.core.boundary.fields import parse_json
-from ampere.core.boundary.files import writing_beside
+from ampere.core.boundary.files import read_whole, write_whole
 from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.core.types import Json
@@ -39,6 +39,7 @@ from ampere.records.measurement import Measurement
 
 FORMAT = 1
 SUFFIX = ".fit"
+MOST_FILES = 200  # of journals that were asked last
 MODELS = 16  # whose layers are kept; the one that was added first goes first
 
 
@@ -46,22 +47,18 @@ MODELS = 16  # whose layers are kept; the one that was added first goes first
 class FitCache:
     """What is kept of the fits of one journal, as its bytes are now."""
 
-    journal: Path
     digest: str
 
     @classmethod
-    def beside(cls, journal: str | os.PathLike[str]) -> FitCache:
-        """The cache of a journal; take it before the journal is read."""
-        path = Path(journal)
-        try:
-            return cls(path, _digest(path.read_bytes()))
-        except OSError:  # reading the journal will tell
-            return cls(path, "")
+    def of(cls, journal: bytes) -> FitCache:
+        """The cache of a journal with these bytes, wherever it lies."""
+        return cls(_digest(journal))
 
     @property
     def path(self) -> Path:
         """Where it is kept."""
-        return self.journal.with_name(self.journal.name + SUFFIX)
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        return Path(home) / "ampere" / "fits" / (self.digest + SUFFIX)
 
     def fit(self, measurements: Sequence[Measurement], method: str, kernel: str) -> ProfileFit:
         """The fit of the journal's measurements: rebuilt if it was kept, else made and kept."""
@@ -101,7 +98,7 @@ class FitCache:
         try:
             if not self.path.is_file():  # whatever else has its name, a pipe is not waited for
                 return {}
-            first, _, body = self.path.read_bytes().partition(b"\n")
+            first, _, body = read_whole(self.path).partition(b"\n")
             if parse_json(first) != self._header(body):
                 return {}
             kept = parse_json(body).get(section, {})
@@ -116,8 +113,10 @@ class FitCache:
         newest = dict(list(layers.items())[-MODELS:])
         with suppress(OSError, ValueError):  # a folder that is read-only; numbers without a JSON
             body = json.dumps({"fits": fits, "layers": newest}, allow_nan=False).encode()
-            with writing_beside(self.path, own=True, like=self.journal) as part:
-                part.write_bytes(json.dumps(self._header(body)).encode() + b"\n" + body)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            data = json.dumps(self._header(body)).encode() + b"\n" + body
+            write_whole(self.path, data, own=True)
+            _forget_the_oldest(self.path.parent)
 
     def _header(self, body: bytes) -> Mapping[str, Json]:
         return {
@@ -138,6 +137,12 @@ def code_version() -> str:
     sources = sorted(folder.rglob("*.py"))
     code = _digest(b"\0".join(path.read_bytes() for path in sources))
     return f"{ampere.__version__} {code} numpy {np.__version__} scipy {_installed('scipy')}"
+
+
+def _forget_the_oldest(folder: Path) -> None:
+    kept = sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
+    for path in kept[:-MOST_FILES]:
+        path.unlink(missing_ok=True)
 
 
 def _installed(package: str) -> str | None:

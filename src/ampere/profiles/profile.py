@@ -26,7 +26,6 @@ from ampere.estimators.methods import METHODS, ProfileFit, fit_rows
 from ampere.meters.base import Provenance
 from ampere.profiles.doubts import (
     age,
-    devices_of,
     meter_faults,
     mixtures,
     pace_of,
@@ -36,7 +35,14 @@ from ampere.profiles.estimate import Estimate, estimate
 from ampere.profiles.family_tables import FamilyTables
 from ampere.profiles.fit_cache import FitCache, Fits
 from ampere.profiles.summary import pays_off_after, summarise
-from ampere.records.journal import Header, Journal, read_journal
+from ampere.records.journal import (
+    Header,
+    Journal,
+    devices_of,
+    journal_bytes,
+    parse_journal,
+    provenance_of,
+)
 from ampere.records.measurement import Measurement
 
 if TYPE_CHECKING:
@@ -66,10 +72,11 @@ class Profile:
     ) -> Profile:
         """Read a profile; loading one never executes code.
 
-        With `keep_fit`, what fitting it finds is kept in a file beside it, and used the next time.
+        With `keep_fit`, what fitting it finds is kept in the user's cache, and used the next time.
         """
-        cache = FitCache.beside(path) if keep_fit else None
-        header, measurements = read_journal(path)
+        data = journal_bytes(path)
+        header, measurements = parse_journal(path, data)
+        cache = FitCache.of(data) if keep_fit else None
         profile = cls(tuple(measurements), header, method)
         profile._fits.cache = cache
         return profile
@@ -158,9 +165,7 @@ class Profile:
     @property
     def provenance(self) -> Provenance:
         """Where its joules come from; one row that was not measured makes all of it so."""
-        own = self.header.provenance
-        every = [own, *(row.provenance for row in self.measurements)]
-        return next((each for each in every if each.metered != "measured"), own)
+        return provenance_of(self.header, self.measurements)
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -46,7 +46,10 @@ def align(
             f"bursts of {shortest_s:.3g} s are too short for a log of a sample every"
             f" {trace.period_s:.3g} s: profile again with --burst-s {trace.period_s / EDGES:.3g}"
         )
-    return [_aligned(row, trace, offset_s) for row in timed]
+    aligned = [_aligned(row, trace, offset_s) for row in timed]
+    if all(row.failed is not None for row in aligned):
+        raise DataError("the log has no usable joules for any row: do both have the same clock?")
+    return aligned
 
 
 def _whole(row: Measurement) -> bool:
@@ -57,12 +60,16 @@ def _whole(row: Measurement) -> bool:
 
 
 def _length_s(row: Measurement) -> float:
-    return float(row.bursts["steps"] * statistics.median(row.bursts["time_s"]))
+    return float(_steps(row) * statistics.median(row.bursts["time_s"]))
+
+
+def _steps(row: Measurement) -> float:
+    return float(row.bursts.get("steps", 1))
 
 
 def _aligned(row: Measurement, trace: PowerTrace, offset_s: float) -> Measurement:
     bursts = row.bursts
-    steps = float(bursts["steps"])
+    steps = _steps(row)
     joules = [
         _joules(trace, at - offset_s, steps * time_s) / steps
         for at, time_s in zip(bursts["at"], bursts["time_s"], strict=True)
@@ -80,6 +87,7 @@ def _aligned(row: Measurement, trace: PowerTrace, offset_s: float) -> Measuremen
             time_s_per_step=None,
             idle_j_per_step=None,
             failed=Failure("the log has nothing usable for it", Cause.METER),
+            bursts={},  # joules of the other meter
         )
     mean = statistics.fmean(kept)
     others = {name: values for name, values in bursts.items() if name != "samples"}  # not the log's

@@ -1,23 +1,20 @@
 """History: what older journals say otherwise, put as it is said today.
 
 Up to version 0.6 mixed precision was a setting of the device, so it stood in the fingerprint's
-identity and not in the kinds of layers. Now it belongs to the training, and to the kind's name.
+identity and not in the kinds of layers. Now it belongs to the training, and to the kind's name; the
+device, which rows name by its identity's digest, has another name for that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from ampere.core.fingerprint import Fingerprint
 from ampere.core.training import PLAIN, Training
 from ampere.core.types import Json
 
 AMP = "amp"
-
-
-def used_amp(header: Json) -> bool:
-    """Whether the rows below an older header had mixed precision and do not say so."""
-    return _identity(header).get(AMP) == "True"
 
 
 def present_header(header: Json) -> Json:
@@ -28,14 +25,31 @@ def present_header(header: Json) -> Json:
     rest = {key: value for key, value in identity.items() if key != AMP}
     present = {**header, "device": {**header["device"], "identity": rest}}
     # The reference workload ran with mixed precision then, and does not now: another scale.
-    return {**present, "reference": None} if used_amp(header) else present
+    return {**present, "reference": None} if identity[AMP] == "True" else present
 
 
-def present_row(row: Json) -> Json:
-    """A measurement below a header of which `used_amp` holds, with that in its kinds of layers."""
-    if not isinstance(row, Mapping) or not isinstance(row.get("layers"), list):
-        return row
-    return {**row, "layers": [_present_layer(layer) for layer in row["layers"]]}
+def row_reader(header: Json) -> Callable[[Json], Json]:
+    """What puts the rows below a journal's first line as they are said today.
+
+    Those of the journal's own device name it by what its identity is now, and kinds of layers say
+    whether they had mixed precision.
+    """
+    identity = _identity(header)
+    if AMP not in identity:
+        return lambda row: row
+    was, is_now = (
+        Fingerprint.from_json(each["device"]).id for each in (header, present_header(header))
+    )
+
+    def present(row: Json) -> Json:
+        if not isinstance(row, Mapping) or not isinstance(row.get("layers"), list):
+            return row
+        row = {**row, "device": is_now} if row.get("device") == was else row
+        if identity[AMP] != "True":
+            return row
+        return {**row, "layers": [_present_layer(layer) for layer in row["layers"]]}
+
+    return present
 
 
 def _present_layer(layer: Json) -> Json:

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -25,7 +25,7 @@ from ampere.core.lock import lock_file, lock_holder
 from ampere.core.types import Json
 from ampere.errors import DataError, JournalError
 from ampere.meters.base import Provenance
-from ampere.records.history import present_header, present_row, used_amp
+from ampere.records.history import present_header, row_reader
 from ampere.records.measurement import (
     LEAST_J,
     LEAST_S,
@@ -111,17 +111,38 @@ def read_journal(path: str | os.PathLike[str]) -> tuple[Header, list[Measurement
 
     A torn last line is left out with a `JournalWarning`; any other damage is a `JournalError`.
     """
-    path = Path(path)
+    return parse_journal(path, journal_bytes(path))
+
+
+def journal_bytes(path: str | os.PathLike[str]) -> bytes:
+    """All that a journal holds, unpacked."""
     try:
-        data = read_whole(path)
+        return read_whole(path)
     except OSError as error:
-        raise _unusable(path, "read", error) from None
+        raise _unusable(Path(path), "read", error) from None
     except DataError as error:
-        raise JournalError(f"{path}: {error}") from None
-    header, measurements, end = _parse(path, data)
+        raise JournalError(f"{os.fspath(path)}: {error}") from None
+
+
+def parse_journal(path: str | os.PathLike[str], data: bytes) -> tuple[Header, list[Measurement]]:
+    """What the bytes of a journal say; `path` is for messages."""
+    header, measurements, end = _parse(Path(path), data)
     if end < len(data):
-        _warn_of_torn_line(path)
+        _warn_of_torn_line(Path(path))
     return header, measurements
+
+
+def devices_of(header: Header, measurements: Sequence[Measurement]) -> tuple[str, ...]:
+    """Whose rows these are, the header's own device first; rows that name none are its."""
+    own = header.fingerprint.identity.get("device", header.fingerprint.id)
+    others = {row.device for row in measurements} - {"", own, header.fingerprint.id}
+    return own, *sorted(others)
+
+
+def provenance_of(header: Header, measurements: Sequence[Measurement]) -> Provenance:
+    """Where joules come from; one row that was not measured makes all of them so."""
+    every = [header.provenance, *(row.provenance for row in measurements)]
+    return next((each for each in every if each.metered != "measured"), header.provenance)
 
 
 class Journal:
@@ -260,7 +281,7 @@ def _parse(path: Path, data: bytes) -> tuple[Header, list[Measurement], int]:
     except DataError as error:
         raise JournalError(f"{path} line 1: {error}; nothing was read") from None
     measurements: list[Measurement] = []
-    amp = used_amp(first)
+    present = row_reader(first)
     end = len(lines[0]) + 1
     for number, line in enumerate(lines[1:], 2):
         try:
@@ -270,7 +291,7 @@ def _parse(path: Path, data: bytes) -> tuple[Header, list[Measurement], int]:
                 break
             raise _damaged(path, number, error) from None
         try:
-            measurements.append(Measurement.from_json(present_row(row) if amp else row))
+            measurements.append(Measurement.from_json(present(row)))
         except DataError as error:
             raise _damaged(path, number, error) from None
         end += len(line) + 1

@@ -21,6 +21,7 @@ MOST_LAYERS = 10_000
 # Of a step; whoever means less or more has mistaken the unit.
 LEAST_J, MOST_J = 1e-15, 1e15
 LEAST_S, MOST_S = 1e-12, 1e12
+MOST_DRIFT = 1e6  # what a moment may be slower or faster than the beginning
 
 
 @dataclass(frozen=True)
@@ -168,10 +169,11 @@ def _bursts(fields: Fields) -> dict[str, Json]:
     """Raw data: what ampere reads of them must be readable; other tools may add what they like."""
     fields.whole("steps", 1, least=1, most=10**12)
     fields.whole("faults", 0, most=10**9)
-    for name in ("at", "energy_j", "time_s"):
-        fields.numbers(name)
+    fields.numbers("at")
+    fields.numbers("energy_j", least=0.0, most=MOST_J)
+    fields.numbers("time_s", least=0.0, most=MOST_S)
     for name in ("drift", "energy_drift"):
-        fields.numbers(name, above=0.0)
+        fields.numbers(name, above=1 / MOST_DRIFT, most=MOST_DRIFT)
     for name in ("outlier", "samples"):
         fields.numbers(name, least=0.0)
     return {name: fields.plain(name) for name in fields.names(most=100) if name in fields}

@@ -58,7 +58,7 @@ def read_layer_file(path: str | os.PathLike[str]) -> tuple[Layer, ...]:
     if any(isinstance(row, Mapping) and "layers" in row for row in rows):
         if len(rows) > 1:
             raise DataError(f"{name} has several networks: estimate them one by one")
-        listed = Fields(rows[0], f"{name}: it").items("layers", least=1)
+        listed = Fields(rows[0], f"{name}:").items("layers", least=1)
         places, rows = [place for place, _ in listed], [row for _, row in listed]
     if not rows:
         raise DataError(f"{name} has no layer to estimate: give one JSON object a line")

@@ -66,19 +66,17 @@ def try_input(run: object, data: bytes, slow: bool) -> str | None:
 @contextlib.contextmanager
 def in_a_folder_of_its_own() -> Iterator[None]:
     """Whatever targets write is gone afterwards; a canary must not appear."""
-    before, config = os.getcwd(), os.environ.get("XDG_CONFIG_HOME")
+    before, environment = os.getcwd(), dict(os.environ)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        os.environ["XDG_CONFIG_HOME"] = folder
+        os.environ.update(XDG_CONFIG_HOME=folder, XDG_CACHE_HOME=folder)
         try:
             yield
         finally:
             assert not Path("canary").exists(), "an input ran a command"
             os.chdir(before)
-            if config is None:
-                del os.environ["XDG_CONFIG_HOME"]
-            else:
-                os.environ["XDG_CONFIG_HOME"] = config
+            os.environ.clear()
+            os.environ.update(environment)
 
 
 def fuzz(seconds: float, seed: int, names: list[str], keep: Path | None = CORPUS) -> Tally:

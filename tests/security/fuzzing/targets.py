@@ -37,6 +37,7 @@ from ampere.meters.integration import Integral
 from ampere.meters.registry import parse_meter
 from ampere.meters.trace_files import read_trace
 from ampere.profiles.estimate import Estimate
+from ampere.profiles.fit_cache import FitCache
 from ampere.profiles.profile import Profile
 from ampere.pruning.budget import parse_budget
 from ampere.records.alignment import align
@@ -202,6 +203,9 @@ class _Scripted(WorkerProcess):
             self.answers.put(line)
         self.answers.put(b"")
 
+    def _next(self, patience_s: float) -> bytes:
+        return self.answers.get(block=False)
+
     def end(self) -> None:
         self.ended = True
 
@@ -211,7 +215,7 @@ class _Scripted(WorkerProcess):
 
         return NoAnswer(1, "it ended", patience_s)
 
-    def _ended_with(self) -> int | None:
+    def _exit_code(self) -> int | None:
         return 1
 
 
@@ -263,7 +267,7 @@ def _kept_fit(data: bytes, slow: bool) -> None:
     path = Path("kept.ampere")
     if not path.exists():
         known().save(path)
-    _written(data, Path("kept.ampere.fit"))
+    _written(data, FitCache.of(path.read_bytes()).path)
     profile = Profile.load(path, keep_fit=True)
     require_honest(profile.estimate(plain_model(6, 6)))
 
@@ -272,7 +276,7 @@ def _kept_fit_seeds() -> list[bytes]:
     path = Path("kept.ampere")
     known().save(path)
     Profile.load(path, keep_fit=True).estimate(plain_model(6, 6))
-    return [Path("kept.ampere.fit").read_bytes()]
+    return [FitCache.of(path.read_bytes()).path.read_bytes()]
 
 
 def _trace(data: bytes, slow: bool) -> None:

@@ -43,8 +43,11 @@ def parse_json(text: str | bytes) -> Json:
     try:
         decoded = text if isinstance(text, str) else text.decode()
         return json.loads(decoded, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
-        raise DataError(f"not JSON ({error})") from None
+    except RecursionError:
+        raise DataError("not JSON (it is nested too deeply)") from None
+    except ValueError as error:
+        why = "a number has thousands of digits" if "digits" in str(error) else str(error)
+        raise DataError(f"not JSON ({why})") from None
 
 
 def shown(value: Json) -> str:
@@ -188,13 +191,20 @@ class Fields:
         return [(f"{self.place(name)}[{i}]", item) for i, item in enumerate(value)]
 
     def numbers(
-        self, name: str, *, least: float = -LARGE, above: float | None = None
+        self,
+        name: str,
+        *,
+        least: float = -LARGE,
+        above: float | None = None,
+        most: float = LARGE,
     ) -> list[float | None]:
         """A list of finite numbers within bounds, null where one was lost."""
         self.items(name)
         listed = self._row.get(name) or []
         inner = Fields({f"{name}[{i}]": value for i, value in enumerate(listed)}, self._where)
-        return [inner.number(each, None, least=least, above=above) for each in inner.names()]
+        return [
+            inner.number(each, None, least=least, above=above, most=most) for each in inner.names()
+        ]
 
     def wholes(self, name: str, *, least: int = 1, most: int = 10**9) -> dict[str, int]:
         """An object of whole numbers; one that is not there is empty."""

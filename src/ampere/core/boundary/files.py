@@ -118,7 +118,6 @@ def writing_beside(
     *,
     new: bool = False,
     own: bool = False,
-    like: str | os.PathLike[str] | None = None,
 ) -> Iterator[Path]:
     """A file to write to, which takes the place of `path` once it is written; else it is gone.
 
@@ -127,7 +126,6 @@ def writing_beside(
         new: Never replace a file.
         own: The name is of ampere's choice, in a folder that may be somebody else's: a link or a
             pipe that has it is replaced, since it would lead to where nobody asked to write.
-        like: A file that whoever may read the new one may read, too; the replaced one unless given.
     """
     target = Path(path).absolute() if own else Path(os.path.realpath(path))
     if target.exists() and new:
@@ -136,8 +134,7 @@ def writing_beside(
         yield target
         return
     part = target.with_name(part_name())
-    pattern = Path(like or target)
-    mode = stat.S_IMODE(pattern.stat().st_mode) if pattern.exists() else None
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     try:
         wanted = 0o666 if mode is None else mode | stat.S_IWUSR
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, wanted))

@@ -7,6 +7,7 @@ meter. The one exception names ampere's own code: models of the zoo, and ampere'
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from ampere.core.types import Json
 from ampere.errors import DataError
 
 ZOO = "zoo:"  # models of ampere's own, built by its own code
+MOST = 1024  # of any size of a model that a file alone may ask for
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,10 @@ def as_data(tree: Json) -> Json:
 
 
 def model_of_file(name: str) -> str | ForeignText:
-    """A model as a file says it: one of the zoo, or text that nobody may load."""
-    return name if name.startswith(ZOO) else ForeignText(name)
+    """A model as a file says it: one of the zoo, of modest size, or text that nobody may load."""
+    sizes = re.findall(r"\d+", name)
+    modest = len(name) <= 500 and len(sizes) <= 32 and all(int(each) <= MOST for each in sizes)
+    return name if name.startswith(ZOO) and modest else ForeignText(name)
 
 
 def refuse_code(name: object, what: str, repeat: str) -> None:
@@ -59,6 +63,6 @@ def refuse_code(name: object, what: str, repeat: str) -> None:
     """
     if isinstance(name, ForeignText):
         raise DataError(
-            f"the profile names the {what} {name}, which is code, and a file must not choose what"
-            f" runs here: say it yourself with {repeat}"
+            f"the profile names the {what} {name}, which is code (or a model without measure),"
+            f" and a file must not choose what runs here: say it yourself with {repeat}"
         )
