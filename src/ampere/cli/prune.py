@@ -119,6 +119,12 @@ class JudgingOptions:
         )
 
 
+Seed = Annotated[
+    int,
+    typer.Option(min=0, metavar="N", help="Of everything that is random.", callback=at_most(SEEDS)),
+]
+
+
 def prune(
     model: Model,
     path: ProfilePath,
@@ -129,12 +135,7 @@ def prune(
     searching: SearchOptions = SearchOptions(),
     judging: JudgingOptions = JudgingOptions(),
     job: Job = Job(),
-    seed: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="N", help="Of everything that is random.", callback=at_most(SEEDS)
-        ),
-    ] = 0,
+    seed: Seed = 0,
     verify: Annotated[
         bool, typer.Option("--verify", help="Meter both models; look again if over the budget.")
     ] = False,
