@@ -251,7 +251,7 @@ def test_no_memory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("ampere.profiles.profile.Profile.load", refuse)
     said = refusal("estimate", "net.py:net", "--profile", "net.ampere")
-    assert said == "error: there is not enough memory for this Unable to allocate 7.28 TiB"
+    assert said == "error: there is not enough memory for this: Unable to allocate 7.28 TiB"
 
 
 def test_bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
