@@ -93,14 +93,7 @@ def prune(
     if folder is not None:
         refuse_to_overwrite(Path(folder), slimmer.weight_bytes)
     task = _plan(
-        slimmer,
-        profile,
-        budget,
-        steps=steps,
-        search=search,
-        judging=judging,
-        seed=seed,
-        watch=watch,
+        slimmer, profile, budget, steps, search=search, judging=judging, seed=seed, watch=watch
     )
     candidates = task.find()
     verified = task.verify(candidates, verification) if verification else None
