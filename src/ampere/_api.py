@@ -1,7 +1,7 @@
 """The verbs of ampere on whole models: what the command line and `import ampere` offer.
 
     profile(model)   learn what this device's layers cost      -> Profile
-    measure(model)   meter a model itself                      -> Measurement
+    measure(model)   meter a model itself                      -> Measured
     evaluate(model)  compare estimates with metered models     -> Evaluation
     sample(model)    members of a model's family               -> list[Network]
     check()          is this machine quiet, is energy additive -> Check
@@ -25,7 +25,16 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network, input_text, members, present_loss, read_network
-from ampere.acquisition.loop import make_profiler, open_journal, reference_of, resume, run_profiler
+from ampere.acquisition.limit import Limit
+from ampere.acquisition.loop import (
+    Comebacks,
+    make_profiler,
+    open_journal,
+    reference_of,
+    rest,
+    resume,
+    run_profiler,
+)
 from ampere.acquisition.measure import measure as measure_workloads
 from ampere.acquisition.progress import Watch, unwatched
 from ampere.acquisition.reference import take_reference
@@ -36,18 +45,19 @@ from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Device
 from ampere.devices.recorded import RecordedDevice
-from ampere.devices.registry import device_or_local
+from ampere.devices.registry import device_or_local, opening
 from ampere.errors import DataError, MeasurementFailed, MeterError
 from ampere.evaluation.check import Check
 from ampere.evaluation.check import check as check_device
 from ampere.evaluation.evaluate import BASELINES
 from ampere.evaluation.evaluate import evaluate as evaluate_device
 from ampere.evaluation.evaluation import Evaluation
+from ampere.evaluation.known_repeats import known_repeats
+from ampere.evaluation.measured import Measured
 from ampere.meters.base import Meter, Provenance
 from ampere.meters.calibration import Calibration, Load, fit_watts, run_loads, store
 from ampere.meters.drivers.log import PULSE
 from ampere.meters.trace_files import read_trace
-from ampere.profiles.doubts import NOISY
 from ampere.profiles.profile import Profile
 from ampere.records.alignment import align as align_rows
 from ampere.records.journal import read_journal
@@ -73,6 +83,8 @@ def profile(
     effort: Effort | None = None,
     time_limit_s: float = float("inf"),
     energy_limit_j: float = float("inf"),
+    sittings: int = 1,
+    pause_s: float = 180.0,
     any_device: bool = False,
     watch: Watch = unwatched,
 ) -> Profile:
@@ -80,18 +92,22 @@ def profile(
 
     What is measured is chosen so that members of the family are estimated well, or `candidates`,
     if these are what will be asked about. A profile that is already there goes on where it stopped,
-    trained as it was unless `training` is given.
+    trained as it was unless `training` is given. At the end it comes back to two of its networks,
+    `sittings` times, the first time at once and then after a pause of `pause_s` each.
     """
     strategy = strategy or Strategy()
     training = training or training_for(path)
-    itself = read_network(model, input, training)
-    asked_about = [read_network(each, input, training).layers for each in candidates]
+    limit = Limit(time_limit_s)
     with device_or_local(device) as device:
+        opened = opening(device)
+        itself = read_network(model, input, training)
+        asked_about = [read_network(each, input, training).layers for each in candidates]
+        opened()
         if not device.provenance.immediate:
             # The paper's surrogate: joules come too late to guide, seconds do not.
             strategy = replace(strategy, guide="time")
         journal, notes = open_journal(
-            path, device, model=itself.name, any_device=any_device, effort=effort
+            path, device, model=itself.name, any_device=any_device, effort=effort, limit=limit
         )
         with journal:
             recorded = _recorded(device, itself)
@@ -104,8 +120,9 @@ def profile(
                 device,
                 journal,
                 effort=effort,
-                time_limit_s=time_limit_s,
+                limit=limit,
                 energy_limit_j=energy_limit_j,
+                comebacks=Comebacks(0 if recorded else sittings, pause_s),
                 watch=watch,
             )
             measurements = tuple(journal.measurements)
@@ -126,22 +143,29 @@ def measure(
     device: Device | None = None,
     training: Training | None = None,
     effort: Effort | None = None,
-) -> Measurement:
-    """Meter the training step of a model itself."""
-    itself = read_network(model, input, training or Training())
+    sittings: int = 1,
+    pause_s: float = 180.0,
+) -> Measured:
+    """Meter the training step of a model itself, in one sitting or in several with pauses."""
+    if sittings < 1:
+        raise DataError(f"{sittings} sittings measure nothing: use 1 or more")
     with device_or_local(device) as device:
+        opened = opening(device)
+        itself = read_network(model, input, training or Training())
+        opened()
         nominal = take_reference(device, effort)
-        work = [(itself.workload, itself.layers)]
-        (measurement,) = measure_workloads(device, work, nominal, effort)
-    if measurement.failed is not None:
-        raise MeasurementFailed(f"the model could not be metered: {measurement.failed}")
-    if measurement.spread > NOISY:
-        warnings.warn(
-            f"bursts spread by {measurement.spread:.0%}: the machine is busy, do not trust this;"
-            " see `ampere check`",
-            stacklevel=2,
-        )
-    return measurement
+        rows: list[Measurement] = []
+        for sitting in range(sittings):
+            if sitting:
+                rest(device, pause_s)
+            work = [(itself.workload, itself.layers)]
+            rows += measure_workloads(device, work, nominal, effort, known=rows)
+            if rows[-1].failed is not None:
+                raise MeasurementFailed(f"the model could not be metered: {rows[-1].failed}")
+        measured = Measured.of(rows, known_repeats(device.fingerprint))
+    for text in measured.doubts:
+        warnings.warn(text, stacklevel=2)
+    return measured
 
 
 def after_steps(
@@ -169,7 +193,8 @@ def after_steps(
         if not any_device:
             refuse_to_mix(device.fingerprint, profile.header.fingerprint)
         nominal = reference_of(profile.header, device)
-        (row,) = measure_workloads(device, [(itself.workload, itself.layers)], nominal, few)
+        work, known = [(itself.workload, itself.layers)], profile.measurements
+        (row,) = measure_workloads(device, work, nominal, few, known=known)
     if row.failed is not None:
         raise MeasurementFailed(f"the model could not be metered: {row.failed}")
     sharpened = profile.tell(row)

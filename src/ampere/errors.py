@@ -5,6 +5,7 @@ AmpereError                 anything below; the CLI prints it as one line and ex
 ├── MeterError              a meter that is absent, forbidden or talks nonsense
 │   └── MeterFault          one reading that cannot be true; it is taken again
 ├── DeviceError             a device that cannot be reached or started
+│   └── Busy                one that other work kept busy for too long to be measured
 ├── MeasurementFailed       one network could not be measured; profiling goes on
 │   ├── OutOfMemory         it did not fit into the device's memory
 │   ├── Crashed             the process that ran it ended
@@ -47,6 +48,10 @@ class MeterFault(MeterError):
 
 class DeviceError(AmpereError):
     """A device cannot be reached or started."""
+
+
+class Busy(DeviceError):
+    """A device does other work, and went on with it for longer than anybody waits."""
 
 
 class MeasurementFailed(AmpereError):

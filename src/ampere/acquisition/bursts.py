@@ -18,12 +18,12 @@ MOST_STEPS = 1 << 20  # of a burst whose time nobody tells
 class Trial:
     """A burst of which only the time matters.
 
-    Where the meter did not move there are no joules, and the seconds are those of our own clock.
+    Where the meter did not move there is no burst, and the seconds are those of our own clock.
     """
 
     steps: int
     time_s: float
-    energy_j: float | None
+    burst: Burst | None
 
 
 def take_burst(device: Device, handle: int, steps: int) -> tuple[Burst, int]:
@@ -43,7 +43,7 @@ def try_burst(device: Device, handle: int, steps: int) -> Trial:
         burst = device.burst(handle, steps)
     except MeterFault:
         return Trial(steps, max(time.monotonic() - start_s, 1e-9), None)
-    return Trial(burst.steps, burst.time_s, burst.energy_j)
+    return Trial(burst.steps, burst.time_s, burst)
 
 
 def warm_up(device: Device, handle: int, burst_s: float, warmup_s: float) -> int:
@@ -58,7 +58,7 @@ def warm_up(device: Device, handle: int, burst_s: float, warmup_s: float) -> int
     while spent_s < warmup_s or unsure:
         trial = try_burst(device, handle, steps)
         spent_s += trial.time_s
-        if trial.energy_j is None:
+        if trial.burst is None:
             own_pace_s = min(own_pace_s, trial.time_s / trial.steps)
         else:
             device_pace_s = min(device_pace_s, trial.time_s / trial.steps)

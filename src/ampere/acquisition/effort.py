@@ -14,14 +14,20 @@ MOST_S = 1800.0  # of one network's bursts; nobody waits longer
 
 @dataclass(frozen=True)
 class Effort:
-    """How much measuring: bursts of `burst_s`, until the standard error is under `target`."""
+    """How much measuring: bursts of `burst_s`, until the standard error is under `target`.
+
+    A device that is busy with other work is waited for, `patience_s` for each sitting; with
+    `accept_busy` it is measured all the same, and what comes of it says so.
+    """
 
     burst_s: float = 0.03
     warmup_s: float = 0.15
-    min_rounds: int = 10
-    max_rounds: int = 30
+    min_rounds: int = 8
+    max_rounds: int = 15  # twice as many repeat no better
     target: float = 0.015
     steps: int | None = None  # of a burst, where they are given and `burst_s` is not
+    patience_s: float = 30.0
+    accept_busy: bool = False
 
 
 def suited(effort: Effort, resolution: Resolution, power_w: float) -> Effort:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network
 from ampere.acquisition.isolator import Isolator
+from ampere.acquisition.limit import Limit
 from ampere.acquisition.measure import measure
 from ampere.acquisition.prober import make_prober
 from ampere.acquisition.progress import Event, Watch, unwatched
@@ -23,6 +24,9 @@ from ampere.devices.base import Device
 from ampere.errors import DataError, FingerprintError, JournalError
 from ampere.records.journal import Header, Journal
 from ampere.records.measurement import Measurement
+
+NETWORK_S = 2.0  # what a network takes, roughly, as long as none was measured
+LONGEST_REST_S = 30.0  # between two words with a device, so that none is lost in silence
 
 
 class Profiler(Protocol):
@@ -76,43 +80,102 @@ def make_profiler(
     return make_prober(itself, strategy, asked_about, effort, recorded)
 
 
+@dataclass(frozen=True)
+class Comebacks:
+    """How often, after which pauses and to how many of its networks a profile comes back."""
+
+    sittings: int = 1
+    pause_s: float = 180.0
+    networks: int = 2
+
+
 def run_profiler(
     profiler: Profiler,
     device: Device,
     journal: Journal,
     *,
     effort: Effort | None = None,
-    time_limit_s: float = float("inf"),
+    limit: Limit | None = None,
     energy_limit_j: float = float("inf"),
     together: int = 4,
+    comebacks: Comebacks = Comebacks(),
     watch: Watch = unwatched,
 ) -> None:
-    """Ask, measure, write down, tell, until the profiler stops, or time or joules are used up."""
-    nominal = reference_of(journal.header, device, effort)
-    start = time.monotonic()
-    done, spent_j, device_s = 0, 0.0, 0.0
+    """Ask, measure, write down, tell, until the profiler stops, or time or joules are used up.
+
+    Then some of the networks are measured again: rows of one moment do not tell how they repeat.
+    """
+    limit = limit or Limit()
+    limit.watch(device)
+    nominal = reference_of(journal.header, device, effort, limit)
+    begun_s, spent_j = limit.spent_s, 0.0
+    done: list[Measurement] = []
+
+    def keep(row: Measurement) -> None:
+        nonlocal spent_j
+        journal.append(row)
+        profiler.tell(row)
+        done.append(row)
+        spent_j += row.metered_j
+
+    def sit(networks: Sequence[Variant | Network]) -> None:
+        workloads = [(_workload(network), network.layers) for network in networks]
+        rows = journal.measurements
+        measure(device, workloads, nominal, effort, known=rows, limit=limit, keep=keep)
+
     while not profiler.should_stop:
-        spent = max(time.monotonic() - start, device_s)  # a simulated device has its own clock
-        pace, price = (spent / done, spent_j / done) if done else (2.0, 0.0)
-        affordable = (time_limit_s - spent) / pace
-        if price:
-            affordable = min(affordable, (energy_limit_j - spent_j) / price)
-        networks = profiler.ask(together, affordable)
+        pace_s, price_j = NETWORK_S, 0.0
+        if done:
+            pace_s, price_j = (limit.spent_s - begun_s) / len(done), spent_j / len(done)
+        affordable = limit.left_s / pace_s
+        if price_j:
+            affordable = min(affordable, (energy_limit_j - spent_j) / price_j)
+        networks = profiler.ask(together, affordable) if limit.left_s > 0 else ()
         if not networks:
             profiler.end_phase()
             continue
         role = f"{profiler.phase.value} " if profiler.phase else ""
         doing = role + ", ".join(map(str, networks))
         left = round(min(profiler.remaining, max(affordable, 0)))
-        watch(Event(doing, done, done + left, left * pace))
-        workloads = [(_workload(network), network.layers) for network in networks]
-        for measurement in measure(device, workloads, nominal, effort):
-            journal.append(measurement)
-            profiler.tell(measurement)
-            done += 1
-            spent_j += measurement.metered_j
-            device_s += measurement.cost_s
-    watch(Event("done", done, done, 0.0))
+        left_s = min(left * pace_s, limit.left_s)
+        watch(Event(doing, len(done), len(done) + left, left_s))
+        sit(networks)
+    come_back(done, comebacks, device, limit, sit, watch)
+    watch(Event("done", len(done), len(done), 0.0))
+
+
+def come_back(
+    rows: Sequence[Measurement],
+    comebacks: Comebacks,
+    device: Device,
+    limit: Limit,
+    sit: Callable[[Sequence[Network]], None],
+    watch: Watch = unwatched,
+) -> None:
+    """Measure some networks again at the end, and again after each pause, if there is time."""
+    good = [row for row in rows if row.failed is None and row.stage == "step"]
+    chosen = [
+        Network(f"network {i + 1} again", Workload(row.layers), row.layers)
+        for i, row in enumerate(good[: comebacks.networks])
+    ]
+    for again in range(comebacks.sittings if chosen else 0):
+        pause_s = comebacks.pause_s if again else 0.0
+        if limit.left_s < pause_s + NETWORK_S * len(chosen):
+            return
+        done = len(rows)
+        if pause_s:
+            watch(Event("waiting, to come back once more", done, done + len(chosen), pause_s))
+            rest(device, pause_s)
+        doing = f"{len(chosen)} networks again"
+        watch(Event(doing, done, done + len(chosen), NETWORK_S * len(chosen)))
+        sit(chosen)
+
+
+def rest(device: Device, pause_s: float) -> None:
+    """Leave a device alone for so long by its own clock."""
+    end_s = device.now() + pause_s
+    while (left_s := end_s - device.now()) > 0:
+        device.watch(min(left_s, LONGEST_REST_S))
 
 
 def _workload(network: Variant | Network) -> Workload:
@@ -126,6 +189,7 @@ def open_journal(
     model: str | None = None,
     any_device: bool = False,
     effort: Effort | None = None,
+    limit: Limit | None = None,
 ) -> tuple[Journal, list[str]]:
     """Open or create the journal of a device; another device's is refused, naming the keys.
 
@@ -137,7 +201,7 @@ def open_journal(
     else:
         if not Path(path).absolute().parent.is_dir():
             raise JournalError(f"{Path(path).parent} is no directory: make it first")
-        nominal = take_reference(device, effort)
+        nominal = take_reference(device, effort, limit)
         header = Header(
             fingerprint,
             device.meter,
@@ -159,13 +223,15 @@ def open_journal(
     return journal, notes
 
 
-def reference_of(header: Header, device: Device, effort: Effort | None = None) -> Reference:
+def reference_of(
+    header: Header, device: Device, effort: Effort | None = None, limit: Limit | None = None
+) -> Reference:
     """The scale that a journal was begun with; measurements of later days are divided by it too.
 
     Another device, let in by `any_device`, is measured by a scale of its own.
     """
     if device.fingerprint != header.fingerprint:
-        return take_reference(device, effort)
+        return take_reference(device, effort, limit)
     if not header.reference_time_s or not header.reference_energy_j:
         raise DataError("this profile was not measured here: it has no reference to measure by")
     return Reference(header.idle_w or 0.0, header.reference_time_s, header.reference_energy_j)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from ampere.acquisition.bursts import take_burst, try_burst, warm_up
 from ampere.acquisition.effort import MOST_S, Effort, suited
+from ampere.acquisition.limit import Limit
+from ampere.acquisition.quiet import Guard
 from ampere.core.workloads import IDLE, IDLE_STEP_S, REFERENCE
-from ampere.devices.base import Device
+from ampere.devices.base import Burst, Device
 from ampere.errors import MeterError
 
 
@@ -21,16 +23,28 @@ class Reference:
     energy_j: float
 
 
-def take_reference(device: Device, effort: Effort | None = None) -> Reference:
-    """Meter the idle device and the reference workload: the scale of everything that follows."""
+def take_reference(
+    device: Device, effort: Effort | None = None, limit: Limit | None = None
+) -> Reference:
+    """Meter the idle device and the reference workload: the scale of everything that follows.
+
+    Raises:
+        Busy: Other work kept the device busy: a scale that was made meanwhile would be wrong.
+    """
     wanted = effort or Effort()
-    idle_w = _idle_power(device)
+    guard = Guard(device, wanted, limit)
+    idle_w = _idle_power(device, guard)
     effort = suited(wanted, device.resolution, idle_w)
     reference = device.load(REFERENCE)
     steps = warm_up(device, reference.handle, effort.burst_s, effort.warmup_s)
     # Many short ones see more of the machine's moods; long ones have seen them already.
-    rounds = 2 * effort.max_rounds if effort is wanted else effort.min_rounds
-    bursts = [take_burst(device, reference.handle, steps)[0] for _ in range(rounds)]
+    rounds = effort.max_rounds if effort is wanted else effort.min_rounds
+    bursts: list[Burst] = []
+    while len(bursts) < rounds:
+        bursts.append(take_burst(device, reference.handle, steps)[0])
+        if disturbed := guard.disturbed(bursts[-1:]):
+            del bursts[-disturbed:]
+            guard.wait()
     device.unload(reference.handle)
     return Reference(
         idle_w=idle_w,
@@ -39,14 +53,17 @@ def take_reference(device: Device, effort: Effort | None = None) -> Reference:
     )
 
 
-def _idle_power(device: Device) -> float:
+def _idle_power(device: Device, guard: Guard) -> float:
     """Watts of the device with nothing to do, watched for as long as the meter needs."""
     idle = device.load(IDLE)
     steps = 50
     while steps * IDLE_STEP_S < MOST_S:
         rest = try_burst(device, idle.handle, steps)
-        if rest.energy_j is not None:
-            power_w = rest.energy_j / rest.time_s
+        if rest.burst is not None:
+            if guard.disturbed([rest.burst]):
+                guard.wait()
+                continue
+            power_w = rest.burst.energy_j / rest.time_s
             if rest.time_s >= 0.99 * device.resolution.window_s(power_w, 0.1):
                 device.unload(idle.handle)
                 return power_w

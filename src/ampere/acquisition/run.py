@@ -6,20 +6,44 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
 
 from ampere.acquisition.bursts import take_burst, warm_up
+from ampere.acquisition.drift import BOUND, clipped
 from ampere.acquisition.effort import Effort
+from ampere.acquisition.quiet import Load, load_of
 from ampere.acquisition.reference import Reference
 from ampere.core.layers import Layer
+from ampere.core.types import Json
 from ampere.core.workloads import Workload
 from ampere.devices.base import Burst, Device
+from ampere.devices.surroundings import Evidence
 from ampere.errors import MeasurementFailed, ModelError
 from ampere.meters.base import Resolution
 from ampere.records.failure import Failure
-from ampere.records.measurement import Measurement, utc_now
+from ampere.records.measurement import REACH, Measurement, utc
 
-OUTLIER = 3.5  # in robust standard deviations (Iglewicz and Hoaglin, 1993)
+
+@dataclass(frozen=True)
+class Beat:
+    """A burst, when it began on the device's clock, and the reference's bursts around it."""
+
+    burst: Burst
+    at: float
+    before: Burst
+    after: Burst
+
+    @property
+    def reference_energy_j(self) -> float:
+        """Joules of a step of the reference around it."""
+        return (self.before.energy_j + self.after.energy_j) / (self.before.steps + self.after.steps)
+
+    @property
+    def reference_time_s(self) -> float:
+        """Seconds of a step of the reference around it."""
+        return (self.before.time_s + self.after.time_s) / (self.before.steps + self.after.steps)
 
 
 @dataclass(frozen=True)
@@ -30,6 +54,16 @@ class Drift:
     time: Sequence[float] = ()
 
 
+@dataclass(frozen=True)
+class Circumstances:
+    """What all networks of a sitting have in common, as their rows state it."""
+
+    sitting: str = ""
+    retaken: int = 0  # rounds, since the device was disturbed
+    clock_jumped_s: float = 0.0
+    power_sources: tuple[str, ...] = ()
+
+
 @dataclass
 class Run:
     """One workload in hand: what has been seen of it so far."""
@@ -38,88 +72,151 @@ class Run:
     layers: tuple[Layer, ...]
     handle: int | None = None
     steps: int = 1
-    bursts: list[Burst] = field(default_factory=list)
-    began_at: list[float] = field(default_factory=list)  # of each burst, in seconds since 1970
+    beats: list[Beat] = field(default_factory=list)
     failed: Failure | None = None
     faults: int = 0
     cost_s: float = 0.0
+    spent_s: float = 0.0  # of the device, by its own clock
 
     @property
     def energies_j(self) -> list[float]:
         """Joules per step of each burst, as they were read."""
-        return [burst.energy_j / burst.steps for burst in self.bursts]
+        return [beat.burst.energy_j / beat.burst.steps for beat in self.beats]
 
     @property
     def times_s(self) -> list[float]:
         """Seconds per step of each burst, as they were read."""
-        return [burst.time_s / burst.steps for burst in self.bursts]
+        return [beat.burst.time_s / beat.burst.steps for beat in self.beats]
+
+    @property
+    def references_j(self) -> list[float]:
+        """Joules per step of the reference around each burst."""
+        return [beat.reference_energy_j for beat in self.beats]
+
+    @property
+    def references_s(self) -> list[float]:
+        """Seconds per step of the reference around each burst."""
+        return [beat.reference_time_s for beat in self.beats]
 
     def load(self, device: Device, effort: Effort) -> None:
         """Build the workload on the device, and warm it up."""
         self._charge(lambda: self._load(device, effort))
 
-    def burst(self, device: Device) -> None:
-        """Add a burst."""
-        self._charge(lambda: self._burst(device))
+    def burst(self, device: Device) -> tuple[Burst, float] | None:
+        """One more burst, and when it began; None if it failed. It counts once it is added."""
+        taken: list[tuple[Burst, float]] = []
+        self._charge(lambda: taken.append(self._burst(device)))
+        return taken[0] if taken else None
 
     def is_settled(self, drift: Drift, target: float) -> bool:
         """Whether the standard errors of its joules and of its seconds are under the target."""
-        corrected = self._corrected(drift)
-        outlier = _outliers(*corrected)
-        for values in corrected:
-            kept = [value for value, out in zip(values, outlier, strict=True) if not out]
-            if _relative_std(kept) / math.sqrt(len(kept)) > target:
-                return False
-        return True
+        return all(
+            _relative_std(values) / math.sqrt(len(values)) <= target
+            for values in self._corrected(drift)
+        )
 
     def conclude(
-        self, device: Device, drift: Drift, nominal: Reference, reference_s: float
+        self,
+        device: Device,
+        drift: Drift,
+        nominal: Reference,
+        reference_s: float,
+        circumstances: Circumstances = Circumstances(),
     ) -> Measurement:
         """What its bursts come to; `reference_s` is its share of the reference's seconds."""
-        # A simulated device spends seconds that nobody waits for.
-        spent_s = max(self.cost_s, sum(burst.time_s for burst in self.bursts))
         common = Measurement(
             self.layers,
             device=device.fingerprint.id,
             provenance=device.provenance,
-            when=utc_now(),
+            when=utc(device.now()),
             stage=self.workload.stage,
             failed=self.failed,
-            cost_s=round(spent_s + reference_s, 4),
+            sitting=circumstances.sitting,
+            # A simulated device spends seconds that nobody waits for.
+            cost_s=round(max(self.cost_s, self.spent_s) + reference_s, 4),
         )
         if self.failed is not None:
             return common
         energies_j, times_s = self._corrected(drift)
-        outlier = _outliers(energies_j, times_s)
-        kept_j = [value for value, out in zip(energies_j, outlier, strict=True) if not out]
-        kept_s = [value for value, out in zip(times_s, outlier, strict=True) if not out]
-        energy_j, time_s = statistics.fmean(kept_j), statistics.fmean(kept_s)
+        energy_j, time_s = statistics.fmean(energies_j), statistics.fmean(times_s)
+        spread = max(
+            _relative_std(energies_j), _grain(device.resolution, self.steps, energy_j, time_s)
+        )
         return replace(
             common,
             energy_j_per_step=energy_j,
             time_s_per_step=time_s,
             idle_j_per_step=nominal.idle_w * time_s if nominal.idle_w else None,  # 0: unknown
-            spread=max(
-                _relative_std(kept_j), _grain(device.resolution, self.steps, energy_j, time_s)
-            ),
-            repeats=len(kept_j),
+            spread=spread,
+            repeats=len(energies_j),
+            doubt=self._doubt(device, energy_j),
             bursts={
                 "steps": self.steps,
-                "at": [round(moment, 3) for moment in self.began_at],
+                "at": [round(beat.at, 3) for beat in self.beats],
                 "energy_j": [_short(value) for value in self.energies_j],
                 "time_s": [_short(value) for value in self.times_s],
                 "drift": [_short(factor) for factor in drift.time],
                 "energy_drift": [_short(factor) for factor in drift.energy],
-                "outlier": [i for i, out in enumerate(outlier) if out],
+                "reference_energy_j": [_short(value) for value in self.references_j],
+                "reference_time_s": [_short(value) for value in self.references_s],
+                "median_energy_j": _short(statistics.median(self.energies_j)),
+                "median_time_s": _short(statistics.median(self.times_s)),
                 **self._evidence(),
-                **({"faults": self.faults} if self.faults else {}),
+                **self._remarks(device, nominal, circumstances),
             },
         )
 
-    def _evidence(self) -> dict[str, list[int]]:
-        """How many samples of a sensor each burst rests on; nothing, where it has none."""
-        samples = [burst.samples for burst in self.bursts if burst.samples is not None]
-        return {"samples": samples} if len(samples) == len(self.bursts) else {}
+    def _doubt(self, device: Device, energy_j: float) -> float:
+        """The relative error that work of others may have made, where it was accepted.
+
+        Left alone, a step would have taken at most what the fastest took, and at least that less
+        what sharing caches, memory and clocks may cost: half, with every core of others busy.
+        """
+        load = self._load_beside(device)
+        if not load.is_disturbing:
+            return 0.0
+        alone = (1 - min(load.others + load.stolen, 1.0) / 2) * (1 - min(load.absent, 0.99))
+        least_j = alone * min(self.energies_j)
+        return max(math.log(energy_j / least_j), 0.0) / REACH
+
+    def _load_beside(self, device: Device) -> Load:
+        whole_machine = device.provenance.metered == "measured"
+        return load_of([beat.burst for beat in self.beats], whole_machine=whole_machine)
+
+    def _remarks(
+        self, device: Device, nominal: Reference, circumstances: Circumstances
+    ) -> dict[str, Json]:
+        """What a reader must know of these bursts; nothing where all was as it should be."""
+        marks = []
+        if self._load_beside(device).is_disturbing:
+            marks.append("busy")
+        pace = statistics.median(self.references_s) / nominal.time_s
+        if abs(math.log(pace)) > BOUND:
+            marks.append("pace")
+        if circumstances.clock_jumped_s:
+            marks.append("clock")
+        if len(circumstances.power_sources) > 1:
+            marks.append("power")
+        return {
+            **({"marks": marks} if marks else {}),
+            **({"retaken": circumstances.retaken} if circumstances.retaken else {}),
+            **({"faults": self.faults} if self.faults else {}),
+        }
+
+    def _evidence(self) -> dict[str, Json]:
+        """What ran beside each burst, and on how many samples it rests; only what is told."""
+        samples = [beat.burst.samples for beat in self.beats]
+        columns: dict[str, Json] = {} if None in samples else {"samples": samples}
+        told = [beat.burst.evidence for beat in self.beats]
+        evidence = [each for each in told if each is not None]
+        if len(evidence) < len(told):
+            return columns
+        columns["cores"] = evidence[-1].cores
+        for each in fields(Evidence):
+            values = [getattr(one, each.name) for one in evidence]
+            if each.name != "cores" and None not in values:
+                columns[each.name] = [_short(value) for value in values]
+        return columns
 
     def _charge(self, action: Callable[[], None]) -> None:
         """Do something with this workload; if it fails, the workload has failed, nobody else."""
@@ -142,20 +239,28 @@ class Run:
         if effort.steps is not None:
             self.steps = effort.steps
 
-    def _burst(self, device: Device) -> None:
+    def _burst(self, device: Device) -> tuple[Burst, float]:
         if self.handle is None:
             raise MeasurementFailed("it was never loaded")
         burst, faults = take_burst(device, self.handle, self.steps)
-        self.bursts.append(burst)
-        self.began_at.append(time.time() - burst.time_s)
         self.faults += faults
+        self.spent_s += burst.time_s
+        return burst, device.now() - burst.time_s
 
     def _corrected(self, drift: Drift) -> tuple[list[float], list[float]]:
-        """Joules and seconds per step of each burst, the drift of its round divided out."""
+        """Joules and seconds per step of each burst, its drift divided out, none of them far off.
+
+        Those that are far count as much as one that just is not: to leave them out would make
+        repeats worse, since what slows a machine for a moment belongs to it.
+        """
         return (
-            [value / by for value, by in zip(self.energies_j, drift.energy, strict=True)],
-            [value / by for value, by in zip(self.times_s, drift.time, strict=True)],
+            _clipped([v / by for v, by in zip(self.energies_j, drift.energy, strict=True)]),
+            _clipped([v / by for v, by in zip(self.times_s, drift.time, strict=True)]),
         )
+
+
+def _clipped(values: Sequence[float]) -> list[float]:
+    return [float(value) for value in clipped(np.asarray(values))] if len(values) > 3 else [*values]
 
 
 def _grain(resolution: Resolution, steps: int, energy_j: float, time_s: float) -> float:
@@ -165,18 +270,6 @@ def _grain(resolution: Resolution, steps: int, energy_j: float, time_s: float) -
     """
     off_j = max(resolution.energy_j, resolution.period_s * energy_j / time_s)
     return math.sqrt(1 / 6) * off_j / (steps * energy_j)
-
-
-def _outliers(*series: Sequence[float]) -> list[bool]:
-    """Which bursts lie far from the others in any series; they stay in the journal, marked."""
-    outlier = [False] * len(series[0])
-    for values in series:
-        centre = statistics.median(values)
-        deviation = statistics.median(abs(value - centre) for value in values)
-        limit = max(OUTLIER * deviation / 0.6745, 1e-12)
-        far = [len(values) > 3 and abs(value - centre) > limit for value in values]
-        outlier = [before or now for before, now in zip(outlier, far, strict=True)]
-    return outlier
 
 
 def _relative_std(values: Sequence[float]) -> float:

@@ -27,12 +27,21 @@ THREADS = 10**5
 SMALL, LARGE = 1e-15, 1e15
 LEAST_SHARE = 1e-6
 LONGEST_BURST_S = 3600.0
+LONGEST_PAUSE_S = 7 * 86400.0
+MANY_SITTINGS = 1000
 
 
 def above_zero(value: float | None) -> float | None:
     """Refuse what is not a number above 0 that something can have."""
     if value is not None and not SMALL <= value <= LARGE:
         raise typer.BadParameter(f"{value:g} is not a number above 0, up to {LARGE:g}")
+    return value
+
+
+def not_below_zero(value: float | None) -> float | None:
+    """Refuse what is no duration."""
+    if value is not None and not 0 <= value <= LONGEST_PAUSE_S:
+        raise typer.BadParameter(f"{value:g} is not a number from 0 to {LONGEST_PAUSE_S:g}")
     return value
 
 
@@ -271,11 +280,24 @@ class Care:
         ),
     ] = None
 
+    accept_busy: Annotated[
+        bool,
+        typer.Option("--accept-busy", help="Measure beside other programs, with a wider interval."),
+    ] = False
+    patience: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="How long other programs are waited for.",
+            callback=not_below_zero,
+        ),
+    ] = 30.0
+
     def effort(self) -> Effort | None:
         """What was said, if anything."""
         from ampere.acquisition.effort import Effort
 
-        if not self.quick and self.precision is None and self.burst_s is None:
+        if self == Care():
             return None
         effort = Effort()
         if self.quick:
@@ -284,7 +306,25 @@ class Care:
             effort,
             target=self.precision or effort.target,
             burst_s=self.burst_s or effort.burst_s,
+            accept_busy=self.accept_busy,
+            patience_s=self.patience,
         )
+
+
+@dataclass(frozen=True)
+class Sittings:
+    """How often the same is measured, and how far apart."""
+
+    sittings: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Measure in so many sittings.", callback=at_most(MANY_SITTINGS)
+        ),
+    ] = 1
+    pause: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="Between two sittings.", callback=not_below_zero),
+    ] = 180.0
 
 
 def flat(command: Callable[..., str]) -> Callable[..., str]:

@@ -21,6 +21,7 @@ from ampere.cli.options import (
     MixDevices,
     Model,
     ProfilePath,
+    Sittings,
     TrainingOptions,
     above_zero,
     at_most,
@@ -112,12 +113,14 @@ def profile(
     machine: Machine = Machine(),
     any_device: MixDevices = False,
     care: Care = Care(),
+    again: Sittings = Sittings(),
     as_json: AsJson = False,
 ) -> str:
     """Learn what the layers of a model cost here.
 
     Small networks are trained and metered, and each measurement is kept in the profile's file at
-    once: a profile that was interrupted, or shall be better, goes on with the same command.
+    once: a profile that was interrupted, or shall be better, goes on with the same command. At the
+    end it comes back to two of them; with --sittings 2, once more after a pause.
     """
     from ampere import _api
 
@@ -135,6 +138,8 @@ def profile(
                 effort=care.effort(),
                 time_limit_s=limits.time_limit or math.inf,
                 energy_limit_j=limits.energy_limit or math.inf,
+                sittings=again.sittings,
+                pause_s=again.pause,
                 any_device=any_device,
                 watch=watch,
             )

@@ -91,9 +91,9 @@ def local_fingerprint(
         **{key: str(value) for key, value in settings.items()},
     }
     conditions = {
-        "clock_mhz": _clock_mhz(proc, sysfs),
-        "temperature_c": _temperature_c(sysfs),
-        "power_source": _power_source(sysfs),
+        "clock_mhz": _rounded(clock_mhz(proc, sysfs)),
+        "temperature_c": _rounded(temperature_c(sysfs)),
+        "power_source": power_source(sysfs),
         "host": platform.node() or UNKNOWN,
     }
     return Fingerprint(identity, conditions)
@@ -133,20 +133,23 @@ def _power_mode(sysfs: Path, var: Path) -> str:
     return ", ".join([*sorted(set(governors)), *filter(None, (profile, jetson))])
 
 
-def _clock_mhz(proc: Path, sysfs: Path) -> str:
+def clock_mhz(proc: Path, sysfs: Path) -> float | None:
+    """How fast the cores run at present, on average; None where nobody tells."""
     khz = _numbers(_texts(sysfs, "devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq"))
     mhz = [clock / 1000 for clock in khz] or _numbers(_fields(proc / "cpuinfo").get("cpu MHz", []))
-    return f"{sum(mhz) / len(mhz):.0f}" if mhz else UNKNOWN
+    return sum(mhz) / len(mhz) if mhz else None
 
 
-def _temperature_c(sysfs: Path) -> str:
+def temperature_c(sysfs: Path) -> float | None:
+    """How warm the warmest part is that has a sensor; None where none has."""
     zones = _numbers(_texts(sysfs, "class/thermal/thermal_zone*/temp"))
     # Zones without a sensor behind them say 0, -274000 or some other nonsense.
     plausible = [zone / 1000 for zone in zones if 0 < zone < 150_000]
-    return f"{max(plausible):.0f}" if plausible else UNKNOWN
+    return max(plausible, default=None)
 
 
-def _power_source(sysfs: Path) -> str:
+def power_source(sysfs: Path) -> str:
+    """Mains, battery or unknown."""
     batteries = []
     for supply in _glob(sysfs, "class/power_supply/*"):
         if _text(supply / "scope") == "Device":  # of a mouse or a headset
@@ -158,6 +161,10 @@ def _power_source(sysfs: Path) -> str:
     if "Discharging" in batteries:
         return "battery"
     return "mains" if {"Charging", "Full", "Not charging"} & set(batteries) else UNKNOWN
+
+
+def _rounded(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.0f}"
 
 
 def _both(before: Fingerprint, now: Fingerprint, key: str) -> list[float] | None:

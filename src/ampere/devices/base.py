@@ -10,6 +10,7 @@ from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Features
 from ampere.core.types import Json
 from ampere.core.workloads import Workload
+from ampere.devices.surroundings import Evidence, Watched
 from ampere.meters.base import Provenance, Resolution
 
 
@@ -25,13 +26,15 @@ class Loaded:
 class Burst:
     """A number of steps in one go, with their joules and seconds in total.
 
-    `samples` is how many of a sensor's the joules rest on, where they do.
+    `samples` is how many of a sensor's the joules rest on, where they do; `evidence` is what ran
+    beside it, where the device tells.
     """
 
     steps: int
     energy_j: float
     time_s: float
     samples: int | None = None
+    evidence: Evidence | None = None
 
 
 class Device(Protocol):
@@ -71,6 +74,14 @@ class Device(Protocol):
 
     def unload(self, handle: int) -> None:
         """Forget a workload."""
+        ...
+
+    def watch(self, time_s: float) -> Watched:
+        """Ask nothing of it for a while, and see what it does meanwhile."""
+        ...
+
+    def now(self) -> float:
+        """Seconds since 1970 on its own clock; differences are true, it is never set."""
         ...
 
     def close(self) -> None:

@@ -83,6 +83,19 @@ class Introduction:
                 f"the device came back with another {', '.join(changed)}: begin a new profile"
             )
 
+    def refuse_change(self, identity: Mapping[str, str]) -> None:
+        """Raise unless a device is still what it was: a governor may change in mid-measurement."""
+        changed = [
+            f"{name} was {was}, now it is {identity.get(name)}"
+            for name, was in self.identity.items()
+            if identity.get(name) != was
+        ]
+        if changed:
+            raise DeviceError(
+                f"the device changed while it was measured: {'; '.join(changed)}; set it back, or"
+                " begin a new profile"
+            )
+
 
 def read_resolution(answer: Fields) -> Resolution:
     """How finely the meter tells, as an answer says."""

@@ -7,6 +7,7 @@ among `networks`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -16,6 +17,7 @@ from ampere.core.layers import Layer
 from ampere.core.types import Json
 from ampere.core.workloads import IDLE_STEP_S, Workload, workload_identity
 from ampere.devices.base import Burst, Loaded
+from ampere.devices.surroundings import Watched
 from ampere.errors import DataError, MeasurementFailed
 from ampere.meters.base import Provenance, Resolution
 from ampere.records.journal import devices_of, provenance_of, read_journal
@@ -82,6 +84,14 @@ class RecordedDevice:
     def unload(self, handle: int) -> None:
         """Forget a network."""
         self._loaded.pop(handle, None)
+
+    def watch(self, time_s: float) -> Watched:
+        """Nothing happens."""
+        return Watched(time_s)
+
+    def now(self) -> float:
+        """The present: its measurements are made now, of what was measured then."""
+        return time.time()
 
     def close(self) -> None:
         """Nothing is held."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -13,7 +15,7 @@ from ampere.devices.local import LocalDevice
 from ampere.devices.recorded import RecordedDevice
 from ampere.devices.simulated import SimulatedDevice
 from ampere.devices.ssh import SshDevice
-from ampere.errors import DeviceError
+from ampere.errors import AmpereError, DeviceError
 from ampere.meters.base import AUTO
 
 AnyDevice: TypeAlias = LocalDevice | SshDevice | AdbDevice | SimulatedDevice | RecordedDevice
@@ -64,6 +66,21 @@ def device_or_local(device: Device | None) -> Iterator[Device]:
         return
     with LocalDevice() as local:
         yield local
+
+
+def opening(device: Device) -> Callable[[], object]:
+    """Let a device start while something else is done; whoever needs it then waits by the result.
+
+    What keeps it from starting is told again by its next use.
+    """
+
+    def start() -> None:
+        with contextlib.suppress(AmpereError):
+            device.provenance  # noqa: B018  asking anything of it starts it
+
+    thread = threading.Thread(target=start, daemon=True)
+    thread.start()
+    return thread.join
 
 
 def _options(text: str, parts: list[str], allowed: tuple[str, ...]) -> dict[str, Any]:

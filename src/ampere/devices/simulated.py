@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections import deque
 from collections.abc import Mapping
 
@@ -28,6 +29,7 @@ from ampere.core.types import Json
 from ampere.core.workloads import IDLE_STEP_S, Workload
 from ampere.devices.base import Burst, Loaded
 from ampere.devices.physics import STAGES, Hardware, Pace, held_bytes, load_hardware, paces
+from ampere.devices.surroundings import Watched
 from ampere.errors import DeviceError, OutOfMemory
 from ampere.meters.base import Provenance, Reading, Resolution, energy_between
 
@@ -101,6 +103,7 @@ class SimulatedDevice:
 
     def __init__(self, name: str, *, seed: int = 0) -> None:
         self.clock_s = 0.0
+        self._opened_s = time.time()  # when its clock began
         self._name, self._seed, self._hardware = name, int(seed), load_hardware(name)
         self._temperature_c = self._settled_c(self._hardware.idle_w)
         self._level = 0  # of the clocks, highest first
@@ -160,6 +163,16 @@ class SimulatedDevice:
     def unload(self, handle: int) -> None:
         """Forget a workload."""
         self._loaded.pop(handle, None)
+
+    def watch(self, time_s: float) -> Watched:
+        """Let time pass with nothing to do; nobody else is there."""
+        start_s = self.clock_s
+        self._run([Pace(IDLE_STEP_S)] * len(self._hardware.clocks_mhz), time_s / IDLE_STEP_S)
+        return Watched(self.clock_s - start_s)
+
+    def now(self) -> float:
+        """Its own clock, which began when it was opened."""
+        return self._opened_s + self.clock_s
 
     def close(self) -> None:
         """Forget all workloads."""

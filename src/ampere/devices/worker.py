@@ -7,6 +7,7 @@ It speaks JSON lines on standard input and output, one answer a request, and end
     {"do": "load", "workload": ...}                 -> {"handle": 1}
     {"do": "burst", "handle": 1, "steps": 20}       -> {"energy_j": ..., "time_s": ..., ...}
     {"do": "unload", "handle": 1}                   -> {}
+    {"do": "watch", "time_s": 0.3}                  -> {"time_s": ..., "evidence": ..., ...}
     whatever goes wrong                             -> {"error": "OutOfMemory", "message": ...}
 
 A request has an `id`, which its answer repeats. An error is answered by the name of its class in
@@ -29,7 +30,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,14 @@ from typing import Any
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.lock import is_open_in, lock_file, lock_holder, open_own
 from ampere.core.workloads import IDLE_STEP_S, Settings, Workload
+from ampere.devices.surroundings import Surroundings
 from ampere.errors import AmpereError, DeviceError, MeterFault
 from ampere.meters.base import Meter, energy_between
 from ampere.meters.calibration import calibrated
 from ampere.meters.registry import choose_meter, open_meter
 
 WAIT_S = 60.0  # for another worker on this device to end
-REQUESTS = ("open", "describe", "load", "burst", "unload")
+REQUESTS = ("open", "describe", "load", "burst", "unload", "watch")
 MESSAGE = 1000  # characters of an error's message
 
 
@@ -58,6 +60,8 @@ class Worker:
         self.folder = folder
         self.meter: Meter | None = None
         self.settings = Settings()
+        self.surroundings = Surroundings()
+        self.idle: set[int] = set()  # handles of those that do nothing
         self.steps: dict[int, Callable[[], Any]] = {}
         self.lock: FileIO | None = None
         self.built = 0
@@ -106,6 +110,7 @@ class Worker:
         asked = Workload.from_json(workload)
         if asked.stage == "idle":
             self.steps[handle] = lambda: time.sleep(IDLE_STEP_S)
+            self.idle.add(handle)
             return {"handle": handle}
         from ampere.pytorch.runtime.trainer import make_trainer
 
@@ -124,27 +129,41 @@ class Worker:
         from ampere.pytorch.runtime.trainer import synchronise
 
         step = self.steps[handle]
+        needs_cores = self.settings.accelerator == "cpu" and handle not in self.idle
+        around = self.surroundings.look()
         gc.disable()  # a collection inside a burst would be charged to whoever it hits
         try:
             synchronise(self.settings)
             before = self.meter.read() if self.meter else None
-            start_s = time.perf_counter()
+            start_s, start_cpu_s = time.perf_counter(), time.process_time()
             for _ in range(steps):
                 step()
             synchronise(self.settings)
-            time_s = time.perf_counter() - start_s
+            time_s, cpu_s = time.perf_counter() - start_s, time.process_time() - start_cpu_s
             after = self.meter.read() if self.meter else None
         finally:
             gc.enable()
+        absent_s = max(time_s - cpu_s, 0.0) if needs_cores else None
+        seen = self.surroundings.since(around)
+        evidence = asdict(replace(seen, cpu_s=cpu_s, absent_s=absent_s))
         if self.meter is None or before is None or after is None:
-            return {"time_s": time_s}
+            return {"time_s": time_s, "evidence": evidence}
         window = energy_between(before, after)
-        return {**asdict(window), "resolution": asdict(self.meter.resolution)}
+        return {
+            **asdict(window),
+            "resolution": asdict(self.meter.resolution),
+            "evidence": evidence,
+        }
 
     def unload(self, handle: int) -> dict[str, Any]:
         """Forget a workload."""
         self.steps.pop(handle, None)
+        self.idle.discard(handle)
         return {}
+
+    def watch(self, time_s: float) -> dict[str, Any]:
+        """Do nothing for a while, and say what else ran meanwhile."""
+        return asdict(self.surroundings.watch(time_s))
 
 
 def answer(worker: Worker, line: str) -> dict[str, Any]:

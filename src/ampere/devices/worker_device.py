@@ -32,6 +32,8 @@ from ampere.core.workloads import Settings, Workload
 from ampere.devices.base import Burst, Loaded
 from ampere.devices.introduction import Introduction, read_resolution
 from ampere.devices.outside_meter import OutsideMeter, is_outside
+from ampere.devices.surroundings import Watched
+from ampere.devices.testimony import read_evidence, read_watched
 from ampere.devices.worker_process import NoAnswer, WorkerProcess
 from ampere.errors import DataError, DeviceError, FaultyReading, MeasurementFailed, MeterFault
 from ampere.meters.base import AUTO, Provenance, Resolution
@@ -84,6 +86,7 @@ class WorkerDevice(ABC):
         self._workloads: dict[int, Workload] = {}
         self._worker_handles: dict[int, int] = {}  # by ours; gone with the worker
         self._pace_s: dict[int, float] = {}  # seconds that a step takes
+        self._zero_s = time.time() - time.monotonic()  # a clock that is set meanwhile does no harm
 
     @abstractmethod
     def _command(self) -> Sequence[str]:
@@ -104,7 +107,9 @@ class WorkerDevice(ABC):
         introduction = self._introduction
         addresses = self._addresses.get(introduction.meter["name"], ())
         identity = introduction.identity_in(self._settings, addresses)
-        return replace(self._persist(self._describe), identity=identity)
+        described = self._persist(self._describe)
+        introduction.refuse_change(described.identity)
+        return replace(described, identity=identity)
 
     @property
     def provenance(self) -> Provenance:
@@ -152,6 +157,14 @@ class WorkerDevice(ABC):
             with contextlib.suppress(ConnectionLost, MeasurementFailed):
                 self._ask(do="unload", handle=worker_handle)
 
+    def watch(self, time_s: float) -> Watched:
+        """Let the worker do nothing for a while, and say what else ran there."""
+        return self._persist(lambda: self._watch(time_s))
+
+    def now(self) -> float:
+        """This side's clock, as it was when the device was made, and the seconds since then."""
+        return self._zero_s + time.monotonic()
+
     def close(self) -> None:
         """End the worker, and let go of the meter."""
         self._hang_up()
@@ -168,6 +181,11 @@ class WorkerDevice(ABC):
     def _introduction(self) -> Introduction:
         """What the first worker said of itself: later ones must say the same."""
         return self._introduced or self._open()
+
+    def _watch(self, time_s: float) -> Watched:
+        answer = self._ask(time_s, do="watch", time_s=time_s)
+        with self._reading():
+            return read_watched(answer)
 
     def _describe(self) -> Fingerprint:
         try:
@@ -215,7 +233,9 @@ class WorkerDevice(ABC):
         if self._outside is None:
             with self._reading():
                 self._resolution = read_resolution(answer)
-        return Burst(steps, energy_j, time_s, samples)
+        with self._reading():
+            evidence = read_evidence(answer)
+        return Burst(steps, energy_j, time_s, samples, evidence)
 
     def _told(self, answer: Fields, name: str, least: float, most: float) -> float:
         """Joules or seconds of a burst; what cannot be true is the meter's fault."""

@@ -103,9 +103,15 @@ class Metering:
                 if before is not None:
                     before(company)
                 workloads = [(each.workload, each.layers) for each in company]
-                measured = measure(self.device, workloads, self.nominal, self.effort)
+                measured = measure(
+                    self.device,
+                    workloads,
+                    self.nominal,
+                    self.effort,
+                    known=self.ledger.measurements,
+                    keep=self.ledger.append,
+                )
                 for network, row in zip(company, measured, strict=True):
-                    self.ledger.append(row)
                     rows[network_key(network)].append(row)
                 progress.done += len(company)
         return [tuple(rows[network_key(each)][:passes]) for each in networks]

@@ -14,6 +14,13 @@ from ampere.records.measurement import Measurement
 
 OLD_DAYS = 180
 NOISY = 0.25  # relative spread of bursts above which figures are not to be trusted
+MARKED = {  # what rows may be marked for (see `Measurement`), and what that means
+    "busy": "the device worked for others as well, which was accepted: intervals are wider for it",
+    "pace": "the reference was more than 30 % off its pace of the beginning: this may be off by as"
+    " much; measure again when the device is as it was",
+    "clock": "the clock was set, or the machine slept, in the middle of it",
+    "power": "the power cable was plugged in or out in the middle of it",
+}
 OTHER_PACE = 0.1  # relative difference to the pace of the beginning that is worth telling
 
 
@@ -28,6 +35,7 @@ def restlessness(measurements: Sequence[Measurement]) -> list[str]:
     """Whether the machine was busy, or not as it was at the beginning."""
     texts = []
     good = usable(measurements)
+    texts += row_doubts(good)
     spread = statistics.median(row.spread for row in good) if good else 0.0
     if spread > NOISY:
         texts.append(
@@ -40,6 +48,17 @@ def restlessness(measurements: Sequence[Measurement]) -> list[str]:
             f"steps took {pace:.2f} × what they took when the profile was begun; all its"
             " figures are for the pace of the beginning"
         )
+    return texts
+
+
+def row_doubts(measurements: Sequence[Measurement]) -> list[str]:
+    """Whether measuring was disturbed in a way that rows were marked for."""
+    texts = []
+    many = len(measurements) > 1
+    for mark, text in MARKED.items():
+        marked = sum(mark in row.bursts.get("marks", ()) for row in measurements)
+        if marked:
+            texts.append(f"{marked} of {len(measurements)} rows: {text}" if many else text)
     return texts
 
 

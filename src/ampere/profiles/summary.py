@@ -13,6 +13,7 @@ from ampere.core.layers import Layer
 from ampere.core.page import Page
 from ampere.core.variants import MOST_LAYERS
 from ampere.estimators.base import typical_error, usable
+from ampere.records.repeats import repeats_of
 
 if TYPE_CHECKING:
     from ampere.profiles.profile import Profile
@@ -65,6 +66,15 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
     ]
     if error := typical_error(usable(rows)):
         facts.append(("repeats", f"agree to {units.percent(error)} within a measurement"))
+    if (repeats := repeats_of(usable(rows))).between is not None:
+        again = units.plural(repeats.degrees, "time")
+        facts.append(
+            (
+                "again",
+                f"{units.percent(repeats.between)} off when it came back {again}, within"
+                f" {units.seconds(repeats.apart_s)}",
+            )
+        )
     if profile.header.model:
         facts.append(("made for", str(profile.header.model)))
     if failed := sum(row.failed is not None for row in rows):

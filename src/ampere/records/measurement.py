@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
+from statistics import NormalDist
 
 from ampere.core import units
 from ampere.core.boundary.fields import Fields, shown
@@ -18,9 +20,14 @@ from ampere.records.failure import Failure
 
 STAGES = ("step", "forward", "backward", "update")
 MOST_LAYERS = 10_000
+SHORT = 200  # characters of a sitting's name
 # Of a step; whoever means less or more has mistaken the unit.
 LEAST_J, MOST_J = 1e-15, 1e15
 LEAST_S, MOST_S = 1e-12, 1e12
+REACH = NormalDist().inv_cdf(0.95)  # standard deviations of half a 90 % interval
+# What bursts may say of what else ran meanwhile, a value each (see devices/surroundings.py).
+EVIDENCE = ("cpu_s", "absent_s", "others_s", "stolen_s", "waiting_s", "held_s", "switches")
+MARKS = ("busy", "pace", "clock", "power")  # what was not as it should be while it was measured
 MOST_DRIFT = 1e6  # what a moment may be slower or faster than the beginning
 
 
@@ -28,9 +35,11 @@ MOST_DRIFT = 1e6  # what a moment may be slower or faster than the beginning
 class Measurement:
     """What one training step of one network took on one device.
 
-    `spread` is the relative standard deviation of the joules of `repeats` bursts, without outliers.
-    `energy_j_per_step` includes `idle_j_per_step`. A failed one has a reason and no numbers;
-    seconds are None where nobody took them.
+    `spread` is the relative standard deviation of the joules of `repeats` bursts, `doubt` a
+    relative standard error that bursts do not show: other moments, or other work that was accepted
+    beside it. Networks that were measured together have one `sitting`. `energy_j_per_step` includes
+    `idle_j_per_step`. A failed one has a reason and no numbers; seconds are None where nobody took
+    them.
     """
 
     layers: tuple[Layer, ...]
@@ -39,6 +48,8 @@ class Measurement:
     idle_j_per_step: float | None = None
     spread: float = 0.0
     repeats: int = 1
+    doubt: float = 0.0
+    sitting: str = ""
     device: str = ""
     provenance: Provenance = Provenance.EXTERNAL
     when: str = ""
@@ -59,8 +70,14 @@ class Measurement:
 
     @property
     def error(self) -> float:
-        """The relative standard error of its joules, as far as its bursts show it."""
-        return self.spread / math.sqrt(self.repeats)
+        """The relative standard error of its joules, as far as it is known."""
+        return math.hypot(self.spread / math.sqrt(self.repeats), self.doubt)
+
+    @property
+    def energy_j_interval(self) -> tuple[float, float]:
+        """Where its joules lie with 90 %, as far as its error is known."""
+        factor = math.exp(REACH * self.error)
+        return self.energy_j / factor, self.energy_j * factor
 
     @property
     def metered_j(self) -> float:
@@ -137,6 +154,8 @@ class Measurement:
             idle_j_per_step=fields.number("idle_j_per_step", None, least=0.0, most=MOST_J),
             spread=fields.number("spread", 0.0, least=0.0, most=1e6),
             repeats=fields.whole("repeats", 1, least=1, most=10**9),
+            doubt=fields.number("doubt", 0.0, least=0.0, most=100.0),
+            sitting=fields.text("sitting", "", most=SHORT),
             device=fields.text("device", ""),
             provenance=read_provenance(row.get("provenance") or Provenance.EXTERNAL),
             when=fields.text("when", ""),
@@ -157,8 +176,13 @@ def read_provenance(value: Json) -> Provenance:
 
 
 def utc_now() -> str:
-    """The present moment as `when` states it: ISO 8601, UTC, whole seconds."""
-    return datetime.now(timezone.utc).isoformat(timespec="seconds")
+    """The present moment as `when` states it."""
+    return utc(time.time())
+
+
+def utc(moment: float) -> str:
+    """A moment, in seconds since 1970, as `when` states it: ISO 8601, UTC, whole seconds."""
+    return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="seconds")
 
 
 def _sizes(layer: Layer) -> str:
@@ -174,8 +198,12 @@ def _bursts(fields: Fields) -> dict[str, Json]:
     fields.numbers("time_s", least=0.0, most=MOST_S)
     for name in ("drift", "energy_drift"):
         fields.numbers(name, above=1 / MOST_DRIFT, most=MOST_DRIFT)
-    for name in ("outlier", "samples"):
+    for name in ("outlier", "samples", *EVIDENCE):
         fields.numbers(name, least=0.0)
+    for name in ("reference_energy_j", "reference_time_s"):
+        fields.numbers(name, above=0.0, most=MOST_J)
+    fields.whole("retaken", 0, most=10**9)
+    fields.items("marks", most=len(MARKS))
     return {name: fields.plain(name) for name in fields.names(most=100) if name in fields}
 
 
