@@ -13,6 +13,7 @@ from ampere.core.program.sizes import Size
 from ampere.core.program.structure import Call, Port, Structure
 from ampere.core.program.terms import ValueRef
 from ampere.core.program.widths import Widths
+from ampere.core.surroundings import Watched
 from ampere.core.types import Json
 from ampere.core.variants import Isolation, Plan
 from ampere.core.workloads import Workload
@@ -22,6 +23,7 @@ from ampere.estimators.base import Cost
 from ampere.meters.base import Provenance, Resolution
 from ampere.records.measurement import Measurement
 
+EPOCH_S = 1_770_000_000.0
 REFERENCE_COST = Cost(4e-3, 0.0, 1e-3, 0.0)
 BASE_J = {Role.FIRST: 2e-3, Role.HIDDEN: 3e-3, Role.LAST: 1e-3}
 
@@ -105,6 +107,15 @@ class FakeDevice:
             factor *= math.exp(self._rng.gauss(0.0, self._noise))
         self.clock_s += factor * once.time_s
         return Burst(steps, factor * once.energy_j, factor * once.time_s)
+
+    def watch(self, time_s: float) -> Watched:
+        """Let the clock pass; nobody else is there."""
+        self.clock_s += time_s
+        return Watched(time_s)
+
+    def now(self) -> float:
+        """Its own clock, which began in 2026."""
+        return EPOCH_S + self.clock_s
 
     def unload(self, handle: int) -> None:
         """Forget a workload."""

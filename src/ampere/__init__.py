@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ampere.errors import AmpereError
     from ampere.evaluation.check import Check
     from ampere.evaluation.evaluation import Evaluation
+    from ampere.evaluation.measured import Measured
     from ampere.meters.base import Meter, Provenance, Reading
     from ampere.profiles.estimate import Estimate
     from ampere.profiles.profile import Profile, fit
@@ -69,6 +70,7 @@ _HOMES = {
     "Layer": "ampere.core.layers",
     "LayerKind": "ampere.core.layers",
     "LocalDevice": "ampere.devices.local",
+    "Measured": "ampere.evaluation.measured",
     "Measurement": "ampere.records.measurement",
     "Meter": "ampere.meters.base",
     "Network": "ampere.acquisition.families",
@@ -123,6 +125,7 @@ __all__ = [
     "Layer",
     "LayerKind",
     "LocalDevice",
+    "Measured",
     "Measurement",
     "Meter",
     "Network",

@@ -4,7 +4,7 @@
     measure(model)   meter a model itself                      -> Measured
     evaluate(model)  compare estimates with metered models     -> Evaluation
     sample(model)    members of a model's family               -> list[Network]
-    check()          is this machine quiet, is energy additive -> Check
+    check()          how this machine repeats, and adds up     -> Check
     after_steps()    sharpen a profile by a few steps          -> Profile
     align(profile)   joules out of a lab meter's log           -> Profile
     calibrate(meter) fit the model of the meter `cpu`          -> Calibration
@@ -47,12 +47,12 @@ from ampere.devices.base import Device
 from ampere.devices.recorded import RecordedDevice
 from ampere.devices.registry import device_or_local, opening
 from ampere.errors import DataError, MeasurementFailed, MeterError
-from ampere.evaluation.check import Check
+from ampere.evaluation.check import PAUSE_S, Check
 from ampere.evaluation.check import check as check_device
 from ampere.evaluation.evaluate import BASELINES
 from ampere.evaluation.evaluate import evaluate as evaluate_device
 from ampere.evaluation.evaluation import Evaluation
-from ampere.evaluation.known_repeats import known_repeats
+from ampere.evaluation.known_repeats import keep_repeats, known_repeats
 from ampere.evaluation.measured import Measured
 from ampere.meters.base import Meter, Provenance
 from ampere.meters.calibration import Calibration, Load, fit_watts, run_loads, store
@@ -268,14 +268,25 @@ def sample(
 
 
 def check(
-    *, device: Device | None = None, effort: Effort | None = None, watch: Watch = unwatched
+    *,
+    device: Device | None = None,
+    effort: Effort | None = None,
+    pause_s: float = PAUSE_S,
+    watch: Watch = unwatched,
 ) -> Check:
-    """Is this machine quiet enough to measure, and is energy additive on it?"""
+    """How well does this machine repeat, at once and after a pause, and is energy additive on it?
+
+    What it finds is remembered, so that `measure` knows it.
+    """
     from ampere.pytorch.models import check_layers
 
     ends, stacked, other = check_layers()
     with device_or_local(device) as device:
-        return check_device(device, ends, stacked, other, effort=effort, watch=watch)
+        found = check_device(
+            device, ends, stacked, other, effort=effort, pause_s=pause_s, watch=watch
+        )
+        keep_repeats(device.fingerprint, found.repeats)
+    return found
 
 
 def align(

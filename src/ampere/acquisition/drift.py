@@ -1,35 +1,77 @@
 """Drift: what a machine's pace does to a workload, as far as the reference is known to tell it.
 
-    log value of a round  =  log cost  +  share × log(reference of the round / nominal)  +  noise
+    log value of a sitting  =  log cost  +  share × log(its reference / nominal)  +  noise
 
 The reference is a witness. A machine that warms up slows everything alike, and then the share is 1;
 on a calm machine, or for a workload that its moods do not reach, what the reference does is its own
 affair, and dividing by it would only add its noise. So the share is learned, by regression over all
 moments at which both were seen: the rounds of every row, and the sittings of networks that were
 measured more than once. It is 0 until it is shown not to be chance, and for each workload no more
-than its own bursts allow. The reference's deviation counts up to ±30 %; beyond that nobody knows.
+than its own bursts allow; a workload's own sittings outweigh those of others. The reference's
+deviation counts up to ±30 %; beyond that nobody knows.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from ampere.core.arrays import Array
-from ampere.core.workloads import workload_identity
+from ampere.core.layers import Layer
+from ampere.core.workloads import WorkloadIdentity, workload_identity
 from ampere.records.measurement import Measurement
+from ampere.records.steady import FEW, clipped, steady
 
 Quantity = Literal["energy_j", "time_s"]
 BOUND = math.log(1.3)  # of what the reference may say
-FEW = 4  # rounds, below which nothing can be told
-FAR = 3.5  # robust standard deviations at which a value counts no more than one there
 SURE = 2.0  # standard errors that the share must be away from 0
 SITTING_STD = 0.01  # what a sitting adds to any workload of its own: where its memory lies, say
+OTHERS = 20.0  # evidence that what others show of the share counts as much as
+
+
+@dataclass(frozen=True)
+class Series:
+    """Bursts of a workload in a sitting, per step, and the reference's around each of them."""
+
+    own: Sequence[float]
+    own_s: Sequence[float]  # their seconds: own itself, if that is seconds
+    reference: Sequence[float]
+    reference_s: Sequence[float]
+
+    @property
+    def steady(self) -> Array:
+        """The workload's own, those that stumbled pulled back."""
+        return steady(self.own, self.own_s)
+
+    @property
+    def level(self) -> float:
+        """What the reference came to."""
+        return float(steady(self.reference, self.reference_s).mean())
+
+    @property
+    def rounds(self) -> Evidence:
+        """What its rounds tell of how it follows the reference."""
+        if len(self.own) < FEW:
+            return Evidence()
+        y, x = clipped(np.log(self.own)), clipped(np.log(self.reference))
+        # What changes from one round to the next is noise. Neighbours' means share a burst of two.
+        x_var, y_var = (float(np.square(np.diff(each)).mean()) for each in (x, y))
+        return _evidence(x, y, x_var, y_var / 2)
+
+    @property
+    def moment(self) -> tuple[float, float, float, float]:
+        """The sitting as one moment: logarithms of reference and workload, and their variances."""
+        own, reference = self.steady, steady(self.reference, self.reference_s)
+        own_var, reference_var = (
+            float(np.log(each).var(ddof=1)) / len(each) + SITTING_STD**2
+            for each in (own, reference)
+        )
+        return math.log(reference.mean()), math.log(own.mean()), reference_var, own_var
 
 
 @dataclass(frozen=True)
@@ -48,13 +90,17 @@ class Evidence:
         return Evidence(self.xx + other.xx, self.xy + other.xy, self.noise + other.noise)
 
     @property
+    def true(self) -> float:
+        """The reference's scatter without its noise, which hides half of it at most."""
+        return max(self.xx - self.noise, self.xx / 2)
+
+    @property
     def share(self) -> float:
-        """How much of the reference's deviation a workload shares: 0 unless it is no chance."""
+        """How much of the reference's deviation workloads share: 0 unless it is no chance."""
         if self.xy <= 0 or self.xx <= 0:
             return 0.0
         sure = self.xy / math.sqrt(self.xx)  # in standard errors
-        true = max(self.xx - self.noise, self.xx / 2)  # noise of the witness hides half at most
-        return min(self.xy / true, 1.0) * max(0.0, 1 - (SURE / sure) ** 2)
+        return min(self.xy / self.true, 1.0) * max(0.0, 1 - (SURE / sure) ** 2)
 
     @property
     def most(self) -> float:
@@ -64,67 +110,68 @@ class Evidence:
         return max(0.0, (self.xy + SURE * math.sqrt(self.xx)) / self.xx)
 
 
-def of_rounds(own: Sequence[float], reference: Sequence[float]) -> Evidence:
-    """What the rounds of one workload tell; the reference's are means of two neighbours each."""
-    if len(own) < FEW:
-        return Evidence()
-    y, x = clipped(np.log(own)), clipped(np.log(reference))
-    # What changes from one round to the next is noise. Neighbours' means share a burst of two.
-    x_var, y_var = (float(np.square(np.diff(each)).mean()) for each in (x, y))
-    return _evidence(x, y, x_var, y_var / 2)
-
-
-@dataclass
+@dataclass(frozen=True)
 class Following:
-    """How workloads have followed the reference so far, in joules or in seconds."""
+    """How workloads have followed the reference so far, in joules or in seconds.
+
+    `known` is what all rows together tell, `repeated` what each network's own sittings do.
+    """
 
     quantity: Quantity
-    known: Evidence = field(default_factory=Evidence)
+    known: Evidence = Evidence()
+    repeated: Mapping[WorkloadIdentity, Evidence] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: Iterable[Measurement], quantity: Quantity) -> Following:
-        """What the rows of a journal tell, those without the reference's bursts nothing."""
+        """What the rows of a journal tell; those without the reference's bursts tell nothing."""
         known = Evidence()
-        sittings: defaultdict[object, list[tuple[float, float, float, float]]] = defaultdict(list)
+        sittings: defaultdict[WorkloadIdentity, list[tuple[float, ...]]] = defaultdict(list)
         for row in rows:
-            own = _column(row, quantity)
-            reference = _column(row, f"reference_{quantity}")
-            if len(own) != len(reference) or len(own) < FEW or not row.sitting:
-                continue
-            known += of_rounds(own, reference)
-            key = row.device, workload_identity(row.stage, row.layers)
-            sittings[key].append(_moment(own, reference))
-        for moments in sittings.values():
+            series = series_of(row, quantity)
+            if series is not None:
+                known += series.rounds
+                sittings[workload_identity(row.stage, row.layers)].append(series.moment)
+        repeated = {}
+        for identity, moments in sittings.items():
             if len(moments) > 1:
                 x, y, x_var, y_var = np.array(moments).T
-                known += _evidence(x, y, float(x_var.mean()), float(y_var.mean()))
-        return cls(quantity, known)
+                repeated[identity] = _evidence(x, y, float(x_var.mean()), float(y_var.mean()))
+                known += repeated[identity]
+        return cls(quantity, known, repeated)
 
-    def factors(
+    def factor(
         self,
-        own: Sequence[float],
-        reference: Sequence[float],
+        stage: str,
+        layers: Sequence[Layer],
+        series: Series,
         nominal: float,
         beside: Evidence = Evidence(),
-    ) -> list[float]:
-        """What to divide each of a workload's values by.
+    ) -> float:
+        """What to divide a workload's values of this sitting by.
 
         Args:
-            own: Cost per step in each round.
-            reference: The same of the reference workload around it.
+            stage: Of the workload.
+            layers: Of the workload.
+            series: Its bursts so far.
             nominal: What the reference cost when the scale was made.
-            beside: What the rounds of the workloads beside it tell, its own among them.
+            beside: What the rounds of the sitting tell, this workload's among them.
         """
-        share = min((self.known + beside).share, of_rounds(own, reference).most)
-        deviation = np.log(np.asarray(reference, float) / nominal)
-        return [float(factor) for factor in np.exp(share * np.clip(deviation, -BOUND, BOUND))]
+        share = min((self.known + beside).share, series.rounds.most)
+        own = self.repeated.get(workload_identity(stage, layers), Evidence())
+        share = min(max((own.xy + OTHERS * share) / (own.true + OTHERS), 0.0), 1.0)
+        deviation = math.log(series.level / nominal)
+        return math.exp(share * min(max(deviation, -BOUND), BOUND))
 
 
-def clipped(values: Array) -> Array:
-    """Values that lie far from the others, pulled to where far begins."""
-    middle = float(np.median(values))
-    limit = FAR * float(np.median(np.abs(values - middle))) / 0.6745
-    return np.clip(values, middle - limit, middle + limit) if limit > 0 else np.asarray(values)
+def series_of(row: Measurement, quantity: Quantity) -> Series | None:
+    """The bursts of a row, if it has those of the reference, too."""
+    names = (quantity, "time_s", f"reference_{quantity}", "reference_time_s")
+    columns = [row.bursts.get(name) or [] for name in names]
+    good = all(isinstance(value, (int, float)) and value > 0 for each in columns for value in each)
+    lengths = {len(column) for column in columns}
+    if not row.sitting or not good or len(lengths) > 1 or min(lengths) < FEW:
+        return None
+    return Series(*columns)
 
 
 def _evidence(x: Array, y: Array, x_var: float, y_var: float) -> Evidence:
@@ -132,17 +179,3 @@ def _evidence(x: Array, y: Array, x_var: float, y_var: float) -> Evidence:
     y_var = max(y_var, 1e-12)  # a device without any noise
     noise = (len(x) - 1) * x_var / y_var
     return Evidence(float(x @ x) / y_var, float(x @ y) / y_var, noise)
-
-
-def _moment(own: Sequence[float], reference: Sequence[float]) -> tuple[float, float, float, float]:
-    """A sitting as one moment: the logarithms of reference and workload, and their variances."""
-    x, y = clipped(np.log(reference)), clipped(np.log(own))
-    of_sitting = SITTING_STD**2
-    x_var, y_var = float(x.var(ddof=1)) / len(x), float(y.var(ddof=1)) / len(y)
-    return float(x.mean()), float(y.mean()), x_var + of_sitting, y_var + of_sitting
-
-
-def _column(row: Measurement, name: str) -> list[float]:
-    values = row.bursts.get(name) or []
-    good = [value for value in values if isinstance(value, (int, float)) and value > 0]
-    return good if len(good) == len(values) else []

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from ampere.acquisition.effort import Effort
 from ampere.acquisition.limit import Limit
 from ampere.core import units
+from ampere.core.surroundings import TICK_S, Evidence, Watched
 from ampere.devices.base import Burst, Device
-from ampere.devices.surroundings import TICK_S, Evidence, Watched
 from ampere.errors import Busy
 
 LIMIT = 0.05  # share of cores that others may have

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from dataclasses import dataclass
 
 from ampere.acquisition.bursts import take_burst, try_burst, warm_up
@@ -12,6 +11,9 @@ from ampere.acquisition.quiet import Guard
 from ampere.core.workloads import IDLE, IDLE_STEP_S, REFERENCE
 from ampere.devices.base import Burst, Device
 from ampere.errors import MeterError
+from ampere.records.steady import steady
+
+REFERENCE_WARMUP_S = 0.075  # it is small, and soon warm
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ def take_reference(
     idle_w = _idle_power(device, guard)
     effort = suited(wanted, device.resolution, idle_w)
     reference = device.load(REFERENCE)
-    steps = warm_up(device, reference.handle, effort.burst_s, effort.warmup_s)
+    steps = warm_up(device, reference.handle, effort.burst_s, REFERENCE_WARMUP_S)
     # Many short ones see more of the machine's moods; long ones have seen them already.
     rounds = effort.max_rounds if effort is wanted else effort.min_rounds
     bursts: list[Burst] = []
@@ -46,17 +48,19 @@ def take_reference(
             del bursts[-disturbed:]
             guard.wait()
     device.unload(reference.handle)
+    times_s = [burst.time_s / burst.steps for burst in bursts]
+    energies_j = [burst.energy_j / burst.steps for burst in bursts]
     return Reference(
         idle_w=idle_w,
-        time_s=statistics.median(burst.time_s / burst.steps for burst in bursts),
-        energy_j=statistics.median(burst.energy_j / burst.steps for burst in bursts),
+        time_s=float(steady(times_s, times_s).mean()),
+        energy_j=float(steady(energies_j, times_s).mean()),
     )
 
 
 def _idle_power(device: Device, guard: Guard) -> float:
     """Watts of the device with nothing to do, watched for as long as the meter needs."""
     idle = device.load(IDLE)
-    steps = 50
+    steps = 20
     while steps * IDLE_STEP_S < MOST_S:
         rest = try_burst(device, idle.handle, steps)
         if rest.burst is not None:

@@ -8,18 +8,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-import numpy as np
-
 from ampere.acquisition.bursts import take_burst, warm_up
-from ampere.acquisition.drift import BOUND, clipped
+from ampere.acquisition.drift import BOUND, Series
 from ampere.acquisition.effort import Effort
 from ampere.acquisition.quiet import Load, load_of
 from ampere.acquisition.reference import Reference
+from ampere.core.arrays import Array
 from ampere.core.layers import Layer
+from ampere.core.surroundings import Evidence
 from ampere.core.types import Json
 from ampere.core.workloads import Workload
 from ampere.devices.base import Burst, Device
-from ampere.devices.surroundings import Evidence
 from ampere.errors import MeasurementFailed, ModelError
 from ampere.meters.base import Resolution
 from ampere.records.failure import Failure
@@ -48,10 +47,10 @@ class Beat:
 
 @dataclass(frozen=True)
 class Drift:
-    """What the joules and the seconds of each round are divided by."""
+    """What the joules and the seconds of a sitting are divided by."""
 
-    energy: Sequence[float] = ()
-    time: Sequence[float] = ()
+    energy: float = 1.0
+    time: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -79,24 +78,21 @@ class Run:
     spent_s: float = 0.0  # of the device, by its own clock
 
     @property
-    def energies_j(self) -> list[float]:
-        """Joules per step of each burst, as they were read."""
-        return [beat.burst.energy_j / beat.burst.steps for beat in self.beats]
+    def joules(self) -> Series:
+        """Joules per step of each burst as they were read, and the reference's around it."""
+        return Series(
+            [beat.burst.energy_j / beat.burst.steps for beat in self.beats],
+            self.seconds.own,
+            [beat.reference_energy_j for beat in self.beats],
+            self.seconds.reference,
+        )
 
     @property
-    def times_s(self) -> list[float]:
-        """Seconds per step of each burst, as they were read."""
-        return [beat.burst.time_s / beat.burst.steps for beat in self.beats]
-
-    @property
-    def references_j(self) -> list[float]:
-        """Joules per step of the reference around each burst."""
-        return [beat.reference_energy_j for beat in self.beats]
-
-    @property
-    def references_s(self) -> list[float]:
-        """Seconds per step of the reference around each burst."""
-        return [beat.reference_time_s for beat in self.beats]
+    def seconds(self) -> Series:
+        """Seconds per step of each burst as they were read, and the reference's around it."""
+        own = [beat.burst.time_s / beat.burst.steps for beat in self.beats]
+        reference = [beat.reference_time_s for beat in self.beats]
+        return Series(own, own, reference, reference)
 
     def load(self, device: Device, effort: Effort) -> None:
         """Build the workload on the device, and warm it up."""
@@ -108,11 +104,11 @@ class Run:
         self._charge(lambda: taken.append(self._burst(device)))
         return taken[0] if taken else None
 
-    def is_settled(self, drift: Drift, target: float) -> bool:
+    def is_settled(self, target: float) -> bool:
         """Whether the standard errors of its joules and of its seconds are under the target."""
         return all(
             _relative_std(values) / math.sqrt(len(values)) <= target
-            for values in self._corrected(drift)
+            for values in (self.joules.steady, self.seconds.steady)
         )
 
     def conclude(
@@ -137,10 +133,11 @@ class Run:
         )
         if self.failed is not None:
             return common
-        energies_j, times_s = self._corrected(drift)
-        energy_j, time_s = statistics.fmean(energies_j), statistics.fmean(times_s)
+        joules, seconds = self.joules, self.seconds
+        energy_j = float(joules.steady.mean()) / drift.energy
+        time_s = float(seconds.steady.mean()) / drift.time
         spread = max(
-            _relative_std(energies_j), _grain(device.resolution, self.steps, energy_j, time_s)
+            _relative_std(joules.steady), _grain(device.resolution, self.steps, energy_j, time_s)
         )
         return replace(
             common,
@@ -148,19 +145,19 @@ class Run:
             time_s_per_step=time_s,
             idle_j_per_step=nominal.idle_w * time_s if nominal.idle_w else None,  # 0: unknown
             spread=spread,
-            repeats=len(energies_j),
+            repeats=len(self.beats),
             doubt=self._doubt(device, energy_j),
             bursts={
                 "steps": self.steps,
                 "at": [round(beat.at, 3) for beat in self.beats],
-                "energy_j": [_short(value) for value in self.energies_j],
-                "time_s": [_short(value) for value in self.times_s],
-                "drift": [_short(factor) for factor in drift.time],
-                "energy_drift": [_short(factor) for factor in drift.energy],
-                "reference_energy_j": [_short(value) for value in self.references_j],
-                "reference_time_s": [_short(value) for value in self.references_s],
-                "median_energy_j": _short(statistics.median(self.energies_j)),
-                "median_time_s": _short(statistics.median(self.times_s)),
+                "energy_j": _shortened(joules.own),
+                "time_s": _shortened(seconds.own),
+                "drift": [_short(drift.time)] * len(self.beats),
+                "energy_drift": [_short(drift.energy)] * len(self.beats),
+                "reference_energy_j": _shortened(joules.reference),
+                "reference_time_s": _shortened(seconds.reference),
+                "median_energy_j": _short(statistics.median(joules.own)),
+                "median_time_s": _short(statistics.median(seconds.own)),
                 **self._evidence(),
                 **self._remarks(device, nominal, circumstances),
             },
@@ -176,7 +173,7 @@ class Run:
         if not load.is_disturbing:
             return 0.0
         alone = (1 - min(load.others + load.stolen, 1.0) / 2) * (1 - min(load.absent, 0.99))
-        least_j = alone * min(self.energies_j)
+        least_j = alone * min(self.joules.own)
         return max(math.log(energy_j / least_j), 0.0) / REACH
 
     def _load_beside(self, device: Device) -> Load:
@@ -190,7 +187,7 @@ class Run:
         marks = []
         if self._load_beside(device).is_disturbing:
             marks.append("busy")
-        pace = statistics.median(self.references_s) / nominal.time_s
+        pace = self.seconds.level / nominal.time_s
         if abs(math.log(pace)) > BOUND:
             marks.append("pace")
         if circumstances.clock_jumped_s:
@@ -215,7 +212,7 @@ class Run:
         for each in fields(Evidence):
             values = [getattr(one, each.name) for one in evidence]
             if each.name != "cores" and None not in values:
-                columns[each.name] = [_short(value) for value in values]
+                columns[each.name] = _shortened(values)
         return columns
 
     def _charge(self, action: Callable[[], None]) -> None:
@@ -247,21 +244,6 @@ class Run:
         self.spent_s += burst.time_s
         return burst, device.now() - burst.time_s
 
-    def _corrected(self, drift: Drift) -> tuple[list[float], list[float]]:
-        """Joules and seconds per step of each burst, its drift divided out, none of them far off.
-
-        Those that are far count as much as one that just is not: to leave them out would make
-        repeats worse, since what slows a machine for a moment belongs to it.
-        """
-        return (
-            _clipped([v / by for v, by in zip(self.energies_j, drift.energy, strict=True)]),
-            _clipped([v / by for v, by in zip(self.times_s, drift.time, strict=True)]),
-        )
-
-
-def _clipped(values: Sequence[float]) -> list[float]:
-    return [float(value) for value in clipped(np.asarray(values))] if len(values) > 3 else [*values]
-
 
 def _grain(resolution: Resolution, steps: int, energy_j: float, time_s: float) -> float:
     """Relative error of a burst from the meter's steps alone: equal counts are not certain ones.
@@ -272,8 +254,12 @@ def _grain(resolution: Resolution, steps: int, energy_j: float, time_s: float) -
     return math.sqrt(1 / 6) * off_j / (steps * energy_j)
 
 
-def _relative_std(values: Sequence[float]) -> float:
-    return statistics.stdev(values) / statistics.fmean(values) if len(values) > 1 else 0.0
+def _relative_std(values: Array) -> float:
+    return float(values.std(ddof=1) / values.mean()) if len(values) > 1 else 0.0
+
+
+def _shortened(values: Sequence[float]) -> list[float]:
+    return [_short(value) for value in values]
 
 
 def _short(value: float) -> float:

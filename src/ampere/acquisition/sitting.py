@@ -24,18 +24,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ampere.acquisition.bursts import take_burst, warm_up
-from ampere.acquisition.drift import BOUND, Evidence, Following, of_rounds
+from ampere.acquisition.drift import BOUND, Evidence, Following
 from ampere.acquisition.effort import Effort
 from ampere.acquisition.limit import Limit
 from ampere.acquisition.quiet import Guard
-from ampere.acquisition.reference import Reference
+from ampere.acquisition.reference import REFERENCE_WARMUP_S, Reference
 from ampere.acquisition.run import Beat, Circumstances, Drift, Run
 from ampere.core.workloads import REFERENCE
 from ampere.devices.base import Burst, Device
 from ampere.errors import DeviceError, MeasurementFailed
 from ampere.records.measurement import Measurement
 
-REFERENCE_WARMUP_S = 0.075
 LEAST_ROUNDS = 3  # that make a row, when there is no time for more
 SET_S = 1.0  # by which a clock must be off its course, to count as one that was set
 
@@ -135,7 +134,7 @@ class Sitting:
             if (
                 run.failed is not None
                 or rounds >= self.effort.max_rounds
-                or (rounds >= self.effort.min_rounds and self._is_settled(run))
+                or (rounds >= self.effort.min_rounds and run.is_settled(self.effort.target))
             ):
                 self._open.remove(run)
                 self._conclude(run)
@@ -161,21 +160,16 @@ class Sitting:
         self._take_back(0)
         return True
 
-    def _is_settled(self, run: Run) -> bool:
-        return run.is_settled(self._drift(run), self.effort.target)
-
     def _drift(self, run: Run) -> Drift:
-        """What a run's rounds are divided by, from all that is known of how runs follow."""
+        """What a run is divided by, from all that is known of how workloads follow."""
         joules, seconds = self.following
-        beside_j = beside_s = Evidence()
-        for each in self.runs:
-            if each.failed is None:
-                beside_j += of_rounds(each.energies_j, each.references_j)
-                beside_s += of_rounds(each.times_s, each.references_s)
-        nominal = self.nominal
+        fine = [each for each in self.runs if each.failed is None]
+        beside_j = sum((each.joules.rounds for each in fine), Evidence())
+        beside_s = sum((each.seconds.rounds for each in fine), Evidence())
+        what = run.workload.stage, run.layers
         return Drift(
-            joules.factors(run.energies_j, run.references_j, nominal.energy_j, beside_j),
-            seconds.factors(run.times_s, run.references_s, nominal.time_s, beside_s),
+            joules.factor(*what, run.joules, self.nominal.energy_j, beside_j),
+            seconds.factor(*what, run.seconds, self.nominal.time_s, beside_s),
         )
 
     def _conclude(self, run: Run) -> None:

@@ -29,6 +29,7 @@ from ampere.cli.options import (
 from ampere.cli.progress import progress
 from ampere.cli.shell import Interrupted, json_text, say
 from ampere.core.types import Json
+from ampere.errors import Busy
 
 if TYPE_CHECKING:
     from ampere.acquisition.strategy import Strategy
@@ -144,8 +145,9 @@ def profile(
                 watch=watch,
             )
     except KeyboardInterrupt:
-        kept = f"everything measured so far is in {path}; the same command goes on from there"
-        raise Interrupted(kept if path.exists() else "nothing was measured yet") from None
+        raise Interrupted(_kept(path)) from None
+    except Busy as error:
+        raise Busy(f"{error}; {_kept(path)}") from None
     if as_json:
         for note in learned.notes:
             say(f"warning: {note}")
@@ -155,6 +157,13 @@ def profile(
         f"{learned!r}\n\nsaved in {path}; next:\n  ampere estimate {shlex.quote(model)}{fed}"
         f" --profile {shlex.quote(str(path))} --steps 2000"
     )
+
+
+def _kept(path: Path) -> str:
+    """What has become of the work so far."""
+    if not path.exists():
+        return "nothing was measured yet"
+    return f"everything measured so far is in {path}; the same command goes on from there"
 
 
 def profile_row(profile: Profile, path: Path) -> dict[str, Json]:

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Features
+from ampere.core.surroundings import Evidence, Watched
 from ampere.core.types import Json
 from ampere.core.workloads import Workload
-from ampere.devices.surroundings import Evidence, Watched
 from ampere.meters.base import Provenance, Resolution
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ampere.core.boundary.fields import Fields
 from ampere.core.page import printable
-from ampere.devices.surroundings import NAME, NAMED, Evidence, Process, Watched
+from ampere.core.surroundings import NAME, NAMED, Evidence, Process, Watched
 
 MOST_S = 1e12
 MOST_CORES = 10**6

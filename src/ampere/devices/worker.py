@@ -37,8 +37,8 @@ from typing import Any
 
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.lock import is_open_in, lock_file, lock_holder, open_own
+from ampere.core.surroundings import Surroundings
 from ampere.core.workloads import IDLE_STEP_S, Settings, Workload
-from ampere.devices.surroundings import Surroundings
 from ampere.errors import AmpereError, DeviceError, MeterFault
 from ampere.meters.base import Meter, energy_between
 from ampere.meters.calibration import calibrated

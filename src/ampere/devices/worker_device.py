@@ -27,12 +27,12 @@ from typing import Any, TypeVar
 from ampere.core.boundary.fields import Fields
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Features
+from ampere.core.surroundings import Watched
 from ampere.core.types import Json
 from ampere.core.workloads import Settings, Workload
 from ampere.devices.base import Burst, Loaded
 from ampere.devices.introduction import Introduction, read_resolution
 from ampere.devices.outside_meter import OutsideMeter, is_outside
-from ampere.devices.surroundings import Watched
 from ampere.devices.testimony import read_evidence, read_watched
 from ampere.devices.worker_process import NoAnswer, WorkerProcess
 from ampere.errors import DataError, DeviceError, FaultyReading, MeasurementFailed, MeterFault

@@ -21,11 +21,13 @@ from pathlib import Path
 
 from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.boundary.files import read_whole, write_whole
+from ampere.core.surroundings import Evidence, Surroundings
 from ampere.errors import DataError, MeterError, MeterFault
 from ampere.meters.base import Meter, Reading, energy_between
 
 LEAST_W, MOST_W = 1e-6, 1e6  # of any machine that somebody trains on
 MOST_BYTES = 65536  # of what is kept
+BUSY = 0.1  # cores that other programs may have meanwhile
 SECONDS = 4.0  # of each load, or what the meter needs
 TRIES = 3
 SPIN = "import sys, time\nwhile time.process_time() < float(sys.argv[1]): pass\n"
@@ -148,15 +150,18 @@ def calibrated(name: str, settings: Mapping[str, float | str]) -> dict[str, floa
 
 
 def _run_load(meter: Meter, busy: int, seconds: float) -> Load:
+    surroundings = Surroundings()
     for left in reversed(range(TRIES)):
         spinners: list[subprocess.Popen[bytes]] = []
         try:
             for _ in range(busy):
                 spinners.append(_spin(4 * seconds + 5))
             time.sleep(0.3)  # until they are all under way
+            around = surroundings.look()
             before = _cpu_s(spinners), meter.read()
             time.sleep(seconds)
             after = _cpu_s(spinners), meter.read()
+            _refuse_others(surroundings.since(around), after[0] - before[0], seconds)
             if any(spinner.poll() is not None for spinner in spinners):
                 raise MeterFault("a process that kept a core busy has ended; calibrate again")
             return _load(before, after)
@@ -168,6 +173,15 @@ def _run_load(meter: Meter, busy: int, seconds: float) -> Load:
                 spinner.kill()
                 spinner.wait()
     raise AssertionError("the last try returns or raises")
+
+
+def _refuse_others(evidence: Evidence, spinning_s: float, time_s: float) -> None:
+    """Joules of a better meter have everybody's work in them, and only ours is known."""
+    others = max((evidence.others_s or 0.0) - spinning_s, 0.0) / time_s
+    if others > BUSY:
+        raise MeterFault(
+            f"other programs had {others:.2f} cores meanwhile: end them, and calibrate again"
+        )
 
 
 def _spin(seconds: float) -> subprocess.Popen[bytes]:

@@ -22,6 +22,7 @@ from ampere.meters.base import Provenance
 from ampere.meters.traces import PowerTrace
 from ampere.records.failure import Cause, Failure
 from ampere.records.measurement import Measurement
+from ampere.records.steady import steady
 
 EDGES = 0.2  # of a burst: what the ends may be off by, when there are ten or more of them
 
@@ -74,12 +75,15 @@ def _aligned(row: Measurement, trace: PowerTrace, offset_s: float) -> Measuremen
         _joules(trace, at - offset_s, steps * time_s) / steps
         for at, time_s in zip(bursts["at"], bursts["time_s"], strict=True)
     ]
-    outlier = set(bursts.get("outlier", []))
-    kept = [
-        energy_j / factor
-        for i, (energy_j, factor) in enumerate(zip(joules, bursts["drift"], strict=True))
+    outlier = set(bursts.get("outlier", []))  # rows of older versions left bursts out
+    told = [
+        (energy_j / factor, time_s / factor)
+        for i, (energy_j, time_s, factor) in enumerate(
+            zip(joules, bursts["time_s"], bursts["drift"], strict=True)
+        )
         if i not in outlier and math.isfinite(energy_j)
     ]
+    kept = [float(each) for each in steady(*zip(*told, strict=True))] if told else []
     if not kept:
         return replace(
             row,

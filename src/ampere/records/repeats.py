@@ -37,7 +37,7 @@ class Repeats:
 
     @property
     def error(self) -> float:
-        """What one sitting may be off by: what was found, and as long as that is little, the usual."""
+        """What a sitting may be off by: what was found, and while that is little, the usual."""
         found = 0.0 if self.between is None else self.degrees * self.between**2
         return math.sqrt((found + USUAL_WEIGHT * USUAL**2) / (self.degrees + USUAL_WEIGHT))
 

@@ -43,6 +43,9 @@ def apply_settings(settings: Settings) -> tuple[str, int]:
     if hasattr(torch, "set_float32_matmul_precision"):  # torch before 1.12 has no such choice
         torch.set_float32_matmul_precision("high" if settings.tf32 else "highest")
     torch.backends.cudnn.allow_tf32 = settings.tf32  # convolutions have a switch of their own
+    # The first optimiser of a process imports torch's compiler, seconds from a cold disk: now, or
+    # the first network would be charged for it.
+    make_optimizer("sgd", nn.Linear(1, 1))
     return f"torch {torch.__version__}", torch.get_num_threads()
 
 
