@@ -33,7 +33,6 @@ import ampere
 from ampere.acquisition.families import Network, members, read_network
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.loop import open_journal, reference_of, run_profiler
-from ampere.acquisition.measure import measure
 from ampere.acquisition.prober import make_prober
 from ampere.acquisition.strategy import Strategy
 from ampere.core.training import Training
@@ -48,6 +47,7 @@ from ampere.profiles.estimate import estimate
 from ampere.pytorch.models import plan_variants, read
 from ampere.records.journal import Journal, read_journal
 from ampere.records.measurement import Measurement
+from ampere.sittings.measure import measure
 from ampere.zoo.families import family_names
 
 SEEDS = (0, 1, 2)

@@ -27,12 +27,12 @@ from dataclasses import dataclass, field
 from machine import RESULTS, machine_line, write_section
 
 import ampere
-from ampere.acquisition.effort import Effort
-from ampere.acquisition.measure import measure
-from ampere.acquisition.reference import Reference, take_reference
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Burst, Device, Loaded
 from ampere.pytorch.models import read
+from ampere.sittings.effort import Effort
+from ampere.sittings.measure import measure
+from ampere.sittings.reference import Reference, take_reference
 
 MODELS = (
     "zoo:lenet5",

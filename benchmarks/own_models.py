@@ -36,7 +36,6 @@ from machine import RESULTS, machine_line, pack, show, write_section
 import ampere
 from ampere.acquisition.families import Network
 from ampere.acquisition.loop import open_journal, reference_of
-from ampere.acquisition.measure import measure
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Device
 from ampere.estimators.base import usable
@@ -44,6 +43,7 @@ from ampere.estimators.flops import fit_flops, fit_flops_affine
 from ampere.estimators.roofline import fit_roofline
 from ampere.evaluation.evaluate import compare
 from ampere.evaluation.evaluation import Evaluation
+from ampere.sittings.measure import measure
 
 MODELS = os.path.relpath(Path(__file__).with_name("models.py"))
 METHODS = ("additive", "paper", "roofline", "flops", "flops_affine", "extrapolation", "repeat")

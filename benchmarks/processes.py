@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from machine import RESULTS, machine_line, write_section
 
 import ampere
-from ampere.acquisition.measure import measure
-from ampere.acquisition.reference import take_reference
 from ampere.core.workloads import Workload
 from ampere.pytorch.models import read
+from ampere.sittings.measure import measure
+from ampere.sittings.reference import take_reference
 
 MODELS = (
     "zoo:lenet5",

@@ -27,7 +27,6 @@ from machine import RESULTS, machine_line, write_section
 
 import ampere
 from ampere.acquisition.loop import reference_of
-from ampere.acquisition.measure import measure
 from ampere.core.choices import smallest
 from ampere.core.inputs import Inputs
 from ampere.core.workloads import Workload
@@ -38,6 +37,7 @@ from ampere.pruning.result import Pruning
 from ampere.pruning.verify import VERIFYING
 from ampere.pytorch.pruning.tuner import judge, load_data, tune
 from ampere.pytorch.runtime.loader import load_model
+from ampere.sittings.measure import measure
 
 LSTM = f"{Path(__file__).parent / 'models.py'}:row_lstm"
 BUDGETS = (25, 50, 75)

@@ -25,13 +25,13 @@ from machine import RESULTS, machine_line, write_section
 import ampere
 from ampere.acquisition.families import members
 from ampere.acquisition.loop import reference_of
-from ampere.acquisition.measure import measure
 from ampere.core.workloads import ModelSpec
 from ampere.devices.physics import simulated_devices
 from ampere.devices.simulated import SimulatedDevice
 from ampere.estimators.flops import fit_flops
 from ampere.profiles.estimate import estimate
 from ampere.records.journal import read_journal
+from ampere.sittings.measure import measure
 
 FAMILIES = ("lenet5", "cnn5", "har", "lstm")
 TEST_SEED = 1000

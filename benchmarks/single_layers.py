@@ -21,7 +21,6 @@ from machine import RESULTS, machine_line, write_section
 
 import ampere
 from ampere.acquisition.loop import reference_of
-from ampere.acquisition.measure import measure
 from ampere.core.fingerprint import refuse_to_mix
 from ampere.core.layers import Layer
 from ampere.core.workloads import ModelSpec, Workload
@@ -30,6 +29,7 @@ from ampere.estimators.base import inflation
 from ampere.estimators.encoding import depth_context, distinct
 from ampere.pytorch.models import read
 from ampere.records.journal import read_journal
+from ampere.sittings.measure import measure
 
 PAIRS = {
     "transformer": [

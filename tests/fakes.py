@@ -13,7 +13,6 @@ from ampere.core.program.sizes import Size
 from ampere.core.program.structure import Call, Port, Structure
 from ampere.core.program.terms import ValueRef
 from ampere.core.program.widths import Widths
-from ampere.core.surroundings import Watched
 from ampere.core.types import Json
 from ampere.core.variants import Isolation, Plan
 from ampere.core.workloads import Workload
@@ -21,6 +20,7 @@ from ampere.devices.base import Burst, Loaded
 from ampere.errors import Crashed, OutOfMemory
 from ampere.estimators.base import Cost
 from ampere.meters.base import Provenance, Resolution
+from ampere.meters.surroundings import Watched
 from ampere.records.measurement import Measurement
 
 EPOCH_S = 1_770_000_000.0

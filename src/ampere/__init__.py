@@ -18,7 +18,6 @@ __version__ = "0.8.0"
 
 if TYPE_CHECKING:
     from ampere._api import after_steps, align, calibrate, check, evaluate, measure, profile, sample
-    from ampere.acquisition.effort import Effort
     from ampere.acquisition.exchange import ask, tell
     from ampere.acquisition.families import Network
     from ampere.acquisition.loop import Profiler
@@ -53,13 +52,14 @@ if TYPE_CHECKING:
     from ampere.records.rows import read_rows
     from ampere.reports.html import Report
     from ampere.reports.profile_page import report
+    from ampere.sittings.effort import Effort
 
 _HOMES = {
     "AmpereError": "ampere.errors",
     "Cause": "ampere.records.failure",
     "Check": "ampere.evaluation.check",
     "Device": "ampere.devices.base",
-    "Effort": "ampere.acquisition.effort",
+    "Effort": "ampere.sittings.effort",
     "Estimate": "ampere.profiles.estimate",
     "Evaluation": "ampere.evaluation.evaluation",
     "Failure": "ampere.records.failure",

@@ -23,9 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network, input_text, members, present_loss, read_network
-from ampere.acquisition.limit import Limit
 from ampere.acquisition.loop import (
     Comebacks,
     make_profiler,
@@ -35,9 +33,7 @@ from ampere.acquisition.loop import (
     resume,
     run_profiler,
 )
-from ampere.acquisition.measure import measure as measure_workloads
 from ampere.acquisition.progress import Watch, unwatched
-from ampere.acquisition.reference import take_reference
 from ampere.acquisition.strategy import Strategy
 from ampere.core import units
 from ampere.core.fingerprint import refuse_to_mix
@@ -62,6 +58,10 @@ from ampere.profiles.profile import Profile
 from ampere.records.alignment import align as align_rows
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement, utc_now
+from ampere.sittings.effort import Effort
+from ampere.sittings.limit import Limit
+from ampere.sittings.measure import measure as measure_workloads
+from ampere.sittings.reference import take_reference
 
 if TYPE_CHECKING:
     from torch import nn

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from ampere.acquisition.effort import Effort
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.loop import open_journal, resume, run_profiler
 from ampere.acquisition.strategy import Strategy
@@ -26,6 +25,7 @@ from ampere.profiles.profile import Profile
 from ampere.records.failure import Cause, Failure
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort
 from fakes import (
     HIDDEN,
     LAST,

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from ampere.acquisition.effort import Effort
 from ampere.evaluation import evaluate
 from ampere.records.journal import read_journal
+from ampere.sittings.effort import Effort
 from cli.runner import answer, check_bad_line, last_line, run
 from fakes import FakeDevice
 

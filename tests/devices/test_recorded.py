@@ -12,9 +12,6 @@ import pytest
 from torch import nn
 
 import ampere
-from ampere.acquisition.effort import Effort
-from ampere.acquisition.measure import measure
-from ampere.acquisition.reference import Reference, take_reference
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import network_identity
 from ampere.core.workloads import IDLE, REFERENCE, Workload
@@ -25,6 +22,9 @@ from ampere.meters.base import Provenance
 from ampere.records.failure import Failure
 from ampere.records.journal import Header, Journal, read_journal
 from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort
+from ampere.sittings.measure import measure
+from ampere.sittings.reference import Reference, take_reference
 from fakes import FakeDevice, exact, plain_model, total
 
 HEADER = Header(

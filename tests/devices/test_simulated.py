@@ -8,8 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from ampere.acquisition.measure import measure
-from ampere.acquisition.reference import take_reference
 from ampere.core.layers import Features
 from ampere.core.workloads import IDLE, REFERENCE, ModelSpec, Workload
 from ampere.devices.base import Device
@@ -17,6 +15,8 @@ from ampere.devices.physics import load_hardware, paces
 from ampere.devices.simulated import Sensor, SimulatedDevice
 from ampere.errors import DeviceError, MeasurementFailed, MeterFault, ModelError
 from ampere.meters.base import Provenance
+from ampere.sittings.measure import measure
+from ampere.sittings.reference import take_reference
 from fakes import plain_model
 
 from .hardware import MAP, NAMES, conv, cost, with_work

@@ -25,7 +25,6 @@ from typing import Any
 import pytest
 
 import ampere
-from ampere.acquisition.effort import Effort
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.progress import Event
 from ampere.acquisition.strategy import Strategy
@@ -41,6 +40,7 @@ from ampere.errors import DeviceError, MeasurementFailed
 from ampere.meters.registry import choose_meter, meter_classes
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort
 from fakes import VARIANT, exact
 from processes import until
 

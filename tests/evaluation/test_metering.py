@@ -6,10 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network
 from ampere.acquisition.progress import Event
-from ampere.acquisition.reference import take_reference
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.core.workloads import Workload
@@ -24,6 +22,8 @@ from ampere.evaluation.metering import (
     network_key,
     single_stages,
 )
+from ampere.sittings.effort import Effort
+from ampere.sittings.reference import take_reference
 from fakes import FakeDevice, known_cost, total
 
 EFFORT = Effort(burst_s=0.01, warmup_s=0.0, min_rounds=2, max_rounds=2)

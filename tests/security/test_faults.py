@@ -27,10 +27,10 @@ from pathlib import Path
 import pytest
 
 import ampere
-from ampere.acquisition.effort import Effort
 from ampere.acquisition.strategy import Strategy
 from ampere.core.lock import lock_file
 from ampere.devices.simulated import SimulatedDevice
+from ampere.sittings.effort import Effort
 from launcher import Ended, Launcher
 from processes import until
 

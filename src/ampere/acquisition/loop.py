@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network
 from ampere.acquisition.isolator import Isolator
-from ampere.acquisition.limit import Limit
-from ampere.acquisition.measure import measure
 from ampere.acquisition.prober import make_prober
 from ampere.acquisition.progress import Event, Watch, unwatched
-from ampere.acquisition.reference import Reference, take_reference
 from ampere.acquisition.strategy import Strategy
 from ampere.core.fingerprint import changed_conditions, refuse_to_mix
 from ampere.core.layers import Layer, Role
@@ -24,6 +20,10 @@ from ampere.devices.base import Device
 from ampere.errors import DataError, FingerprintError, JournalError
 from ampere.records.journal import Header, Journal
 from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort
+from ampere.sittings.limit import Limit
+from ampere.sittings.measure import measure
+from ampere.sittings.reference import Reference, take_reference
 
 NETWORK_S = 2.0  # what a network takes, roughly, as long as none was measured
 LONGEST_REST_S = 30.0  # between two words with a device, so that none is lost in silence

@@ -18,7 +18,6 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network, members, resampled
 from ampere.acquisition.strategy import TOLERANCES, Strategy
 from ampere.core.arrays import Array
@@ -33,6 +32,7 @@ from ampere.estimators.encoding import STEP, depth_context, distinct
 from ampere.estimators.processes.sum_process import SumProcess
 from ampere.records.failure import Cause
 from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort
 
 START = 4  # networks that are measured before anything is known: the first in the list
 POOL = 32  # members of a family that may be measured, and as many whose interval matters

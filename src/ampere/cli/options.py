@@ -14,9 +14,9 @@ import typer
 from ampere.core.training import LOSSES
 
 if TYPE_CHECKING:
-    from ampere.acquisition.effort import Effort
     from ampere.core.training import Training
     from ampere.devices.registry import AnyDevice
+    from ampere.sittings.effort import Effort
 
 # What is typed beyond these is a slip: no device trains it, and no number of joules comes of it.
 MANY = 10**6  # measurements, models
@@ -295,7 +295,7 @@ class Care:
 
     def effort(self) -> Effort | None:
         """What was said, if anything."""
-        from ampere.acquisition.effort import Effort
+        from ampere.sittings.effort import Effort
 
         if self == Care():
             return None

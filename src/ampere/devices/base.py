@@ -8,10 +8,10 @@ from typing import Protocol
 
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Features
-from ampere.core.surroundings import Evidence, Watched
 from ampere.core.types import Json
 from ampere.core.workloads import Workload
 from ampere.meters.base import Provenance, Resolution
+from ampere.meters.surroundings import Evidence, Watched
 
 
 @dataclass(frozen=True)

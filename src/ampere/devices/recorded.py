@@ -14,12 +14,12 @@ from pathlib import Path
 
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Layer
-from ampere.core.surroundings import Watched
 from ampere.core.types import Json
 from ampere.core.workloads import IDLE_STEP_S, Workload, workload_identity
 from ampere.devices.base import Burst, Loaded
 from ampere.errors import DataError, MeasurementFailed
 from ampere.meters.base import Provenance, Resolution
+from ampere.meters.surroundings import Watched
 from ampere.records.journal import devices_of, provenance_of, read_journal
 from ampere.records.measurement import Measurement
 

@@ -25,13 +25,13 @@ from collections.abc import Mapping
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Features, Layer, LayerKind, Role, structure_of
 from ampere.core.program.widths import Widths
-from ampere.core.surroundings import Watched
 from ampere.core.types import Json
 from ampere.core.workloads import IDLE_STEP_S, Workload
 from ampere.devices.base import Burst, Loaded
 from ampere.devices.physics import STAGES, Hardware, Pace, held_bytes, load_hardware, paces
 from ampere.errors import DeviceError, OutOfMemory
 from ampere.meters.base import Provenance, Reading, Resolution, energy_between
+from ampere.meters.surroundings import Watched
 
 # The network that other devices run as their reference: a convolution, ReLU and a linear layer.
 REFERENCE_LAYERS = (

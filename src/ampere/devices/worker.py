@@ -37,12 +37,12 @@ from typing import Any
 
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.lock import is_open_in, lock_file, lock_holder, open_own
-from ampere.core.surroundings import Surroundings
 from ampere.core.workloads import IDLE_STEP_S, Settings, Workload
 from ampere.errors import AmpereError, DeviceError, MeterFault
 from ampere.meters.base import Meter, energy_between
 from ampere.meters.calibration import calibrated
 from ampere.meters.registry import choose_meter, open_meter
+from ampere.meters.surroundings import Surroundings
 
 WAIT_S = 60.0  # for another worker on this device to end
 REQUESTS = ("open", "describe", "load", "burst", "unload", "watch")

@@ -27,17 +27,16 @@ from typing import Any, TypeVar
 from ampere.core.boundary.fields import Fields
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Features
-from ampere.core.surroundings import Watched
 from ampere.core.types import Json
 from ampere.core.workloads import Settings, Workload
 from ampere.devices.base import Burst, Loaded
 from ampere.devices.introduction import Introduction, read_resolution
 from ampere.devices.outside_meter import OutsideMeter, is_outside
-from ampere.devices.testimony import read_evidence, read_watched
 from ampere.devices.worker_process import NoAnswer, WorkerProcess
 from ampere.errors import DataError, DeviceError, FaultyReading, MeasurementFailed, MeterFault
 from ampere.meters.base import AUTO, Provenance, Resolution
 from ampere.meters.registry import meter_classes
+from ampere.meters.surroundings import Evidence, Watched
 
 START_S = 120.0  # importing a framework from a cold disk
 RECONNECT_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)  # pauses before each try
@@ -185,7 +184,7 @@ class WorkerDevice(ABC):
     def _watch(self, time_s: float) -> Watched:
         answer = self._ask(time_s, do="watch", time_s=time_s)
         with self._reading():
-            return read_watched(answer)
+            return Watched.from_fields(answer)
 
     def _describe(self) -> Fingerprint:
         try:
@@ -234,7 +233,8 @@ class WorkerDevice(ABC):
             with self._reading():
                 self._resolution = read_resolution(answer)
         with self._reading():
-            evidence = read_evidence(answer)
+            told = answer.inner("evidence", {})
+            evidence = Evidence.from_fields(told) if told.row else None
         return Burst(steps, energy_j, time_s, samples, evidence)
 
     def _told(self, answer: Fields, name: str, least: float, most: float) -> float:

@@ -16,12 +16,8 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from ampere.acquisition.effort import Effort
 from ampere.acquisition.loop import rest
-from ampere.acquisition.measure import measure
 from ampere.acquisition.progress import Event, Watch, unwatched
-from ampere.acquisition.quiet import LIMIT
-from ampere.acquisition.reference import Reference, take_reference
 from ampere.core import units
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Layer
@@ -32,6 +28,10 @@ from ampere.devices.base import Device
 from ampere.meters.base import Provenance
 from ampere.records.measurement import Measurement, succeeded, utc_now
 from ampere.records.repeats import Repeats, repeats_of
+from ampere.sittings.effort import Effort
+from ampere.sittings.measure import measure
+from ampere.sittings.quiet import LIMIT
+from ampere.sittings.reference import Reference, take_reference
 
 DEPTHS = tuple(range(7))
 QUIET = 0.05

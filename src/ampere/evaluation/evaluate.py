@@ -7,7 +7,6 @@ import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network, members
 from ampere.acquisition.loop import reference_of
 from ampere.acquisition.progress import Event, Watch, unwatched
@@ -35,6 +34,7 @@ from ampere.profiles.estimate import interval
 from ampere.profiles.profile import Profile
 from ampere.records.journal import Journal
 from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort
 
 BASELINES: Mapping[str, Callable[[Sequence[Measurement]], Fit]] = {
     "paper": fit_paper,

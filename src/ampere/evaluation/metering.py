@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network
-from ampere.acquisition.measure import measure
 from ampere.acquisition.progress import Event, Watch, unwatched
-from ampere.acquisition.reference import Reference
 from ampere.core.layers import Layer
 from ampere.core.workloads import WorkloadIdentity, workload_identity
 from ampere.devices.base import Device
 from ampere.estimators.neuralpower import isolated_workloads
 from ampere.evaluation.extrapolation import STEPS, extrapolate
 from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort
+from ampere.sittings.measure import measure
+from ampere.sittings.reference import Reference
 
 TOGETHER = 5  # networks of a company: each is corrected by what the others have in common
 SINGLE_STAGES = Effort(min_rounds=8, max_rounds=12, warmup_s=0.05)  # they are short and many

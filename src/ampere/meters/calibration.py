@@ -21,9 +21,9 @@ from pathlib import Path
 
 from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.boundary.files import read_whole, write_whole
-from ampere.core.surroundings import Evidence, Surroundings
 from ampere.errors import DataError, MeterError, MeterFault
 from ampere.meters.base import Meter, Reading, energy_between
+from ampere.meters.surroundings import Evidence, Surroundings
 
 LEAST_W, MOST_W = 1e-6, 1e6  # of any machine that somebody trains on
 MOST_BYTES = 65536  # of what is kept

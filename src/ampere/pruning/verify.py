@@ -11,9 +11,6 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ampere.acquisition.effort import Effort
-from ampere.acquisition.measure import measure
-from ampere.acquisition.reference import Reference
 from ampere.core.choices import resize
 from ampere.core.fingerprint import refuse_to_mix
 from ampere.core.layers import Layer
@@ -23,6 +20,9 @@ from ampere.errors import DataError
 from ampere.profiles.profile import Profile
 from ampere.pruning.search import Candidates
 from ampere.records.measurement import Measurement, succeeded
+from ampere.sittings.effort import Effort
+from ampere.sittings.measure import measure
+from ampere.sittings.reference import Reference
 
 ROUNDS = 3
 MARGIN = 0.99  # of what is left, so that noise alone does not decide the next round

@@ -25,7 +25,7 @@ SHORT = 200  # characters of a sitting's name
 LEAST_J, MOST_J = 1e-15, 1e15
 LEAST_S, MOST_S = 1e-12, 1e12
 REACH = NormalDist().inv_cdf(0.95)  # standard deviations of half a 90 % interval
-# What bursts may say of what else ran meanwhile, a value each (see core/surroundings.py).
+# What bursts may say of what else ran meanwhile, a value each (see meters/surroundings.py).
 EVIDENCE = ("cpu_s", "absent_s", "others_s", "stolen_s", "waiting_s", "held_s", "switches")
 MARKS = ("busy", "pace", "clock", "power")  # what was not as it should be while it was measured
 MOST_DRIFT = 1e6  # what a moment may be slower or faster than the beginning

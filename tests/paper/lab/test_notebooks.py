@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network
 from ampere.acquisition.loop import open_journal
 from ampere.acquisition.progress import Event
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.errors import NotCovered
+from ampere.sittings.effort import Effort
 from ampere_paper.lab.notebooks import Notebook, Transcript, journal_file, network
 from fakes import FakeDevice
 

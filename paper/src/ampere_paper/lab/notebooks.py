@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from ampere.acquisition.effort import Effort
 from ampere.acquisition.families import Network
 from ampere.acquisition.loop import Profiler, reference_of, resume, run_profiler
 from ampere.acquisition.progress import Event, Watch, unwatched
@@ -23,6 +22,7 @@ from ampere.errors import NotCovered
 from ampere.evaluation.metering import Metering, network_key, rows_by_network
 from ampere.records.journal import Header, Journal, read_journal
 from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort
 
 
 class Book(Protocol):

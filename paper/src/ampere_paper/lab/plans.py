@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ampere.acquisition.effort import Effort
 from ampere.core.types import Json
+from ampere.sittings.effort import Effort
 from ampere_paper.lab.benches import BENCHES, Bench, bench_names
 
 FOUR = ("lenet5", "cnn5", "har", "lstm")  # the families of the paper's Fig. 8 and Table 1

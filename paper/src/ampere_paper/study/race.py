@@ -5,7 +5,7 @@
     ...
 
 They alternate because a shared or warm machine slows down and speeds up all the time (see
-`ampere.acquisition.measure`): so it hits all of them alike. Only training steps are metered, as
+`ampere.sittings.measure`): so it hits all of them alike. Only training steps are metered, as
 everywhere in ampere: neither loading nor judging.
 """
 
@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ampere.acquisition.bursts import TRIES
 from ampere.acquisition.progress import Event, Watch
 from ampere.core.layers import Layer
 from ampere.core.workloads import Settings
@@ -32,6 +31,7 @@ from ampere.datasets.samples import Dataset, Samples
 from ampere.errors import DataError, MeterError, MeterFault
 from ampere.meters.base import Meter, Reading, Resolution, energy_between
 from ampere.profiles.estimate import Estimate
+from ampere.sittings.bursts import TRIES
 from ampere_paper.study.study import Contender, Curve
 
 if TYPE_CHECKING:

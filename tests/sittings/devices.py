@@ -6,14 +6,14 @@ from collections.abc import Collection
 
 import pytest
 
-from ampere.acquisition.effort import Effort
-from ampere.acquisition.reference import Reference
 from ampere.core.layers import Layer
 from ampere.core.workloads import Workload
 from ampere.devices.base import Burst
 from ampere.errors import MeterFault
 from ampere.meters.base import Resolution
 from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort
+from ampere.sittings.reference import Reference
 from fakes import REFERENCE_COST, FakeDevice, plain_model, total
 
 NOMINAL = Reference(FakeDevice.idle_w, REFERENCE_COST.time_s, REFERENCE_COST.energy_j)

@@ -18,12 +18,13 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ampere.acquisition.effort import Effort
-from ampere.acquisition.limit import Limit
 from ampere.core import units
-from ampere.core.surroundings import TICK_S, Evidence, Watched
+from ampere.core.page import printable
 from ampere.devices.base import Burst, Device
 from ampere.errors import Busy
+from ampere.meters.surroundings import TICK_S, Evidence, Watched
+from ampere.sittings.effort import Effort
+from ampere.sittings.limit import Limit
 
 LIMIT = 0.05  # share of cores that others may have
 ABSENT, ABSENT_S = 0.1, 0.002  # of a burst, and on top of that
@@ -147,7 +148,7 @@ class Guard:
 
 def _who(watched: Watched, evidence: Evidence) -> str:
     names = [
-        f"{each.name} (pid {each.pid}) takes {each.cores:.2f}"
+        f"{printable(each.name)} (pid {each.pid}) takes {each.cores:.2f}"
         for each in watched.processes
         if each.cores >= NAMED
     ]

@@ -7,9 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from ampere.acquisition.effort import Effort, suited
-from ampere.acquisition.measure import measure
-from ampere.acquisition.reference import take_reference
 from ampere.core.layers import Features
 from ampere.core.workloads import REFERENCE, Workload
 from ampere.devices.base import Burst, Device
@@ -17,6 +14,9 @@ from ampere.errors import DeviceError, MeterError, MeterFault
 from ampere.meters.base import Provenance
 from ampere.records.failure import Cause, Failure
 from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort, suited
+from ampere.sittings.measure import measure
+from ampere.sittings.reference import take_reference
 from fakes import FakeDevice, plain_model, total
 
 from .devices import AT_ONCE, JOBS, MODELS, NOMINAL, Counting, Faulty, Sampling, coarse, errors

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from ampere.acquisition.effort import Effort
-from ampere.acquisition.run import Drift, Run
 from ampere.core.workloads import Workload
 from ampere.devices.base import Burst
 from ampere.errors import Crashed, DeviceError, Hung, MeasurementFailed, ModelError, OutOfMemory
 from ampere.records.failure import Cause, Failure
 from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort
+from ampere.sittings.run import Drift, Run
 from fakes import FakeDevice
 
 from .devices import JOBS, MODELS, NOMINAL

@@ -8,21 +8,21 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-from ampere.acquisition.bursts import take_burst, warm_up
-from ampere.acquisition.drift import BOUND, Series
-from ampere.acquisition.effort import Effort
-from ampere.acquisition.quiet import Load, load_of
-from ampere.acquisition.reference import Reference
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer
-from ampere.core.surroundings import Evidence
 from ampere.core.types import Json
 from ampere.core.workloads import Workload
 from ampere.devices.base import Burst, Device
 from ampere.errors import MeasurementFailed, ModelError
 from ampere.meters.base import Resolution
+from ampere.meters.surroundings import Evidence
 from ampere.records.failure import Failure
 from ampere.records.measurement import REACH, Measurement, utc
+from ampere.sittings.bursts import take_burst, warm_up
+from ampere.sittings.drift import BOUND, Series
+from ampere.sittings.effort import Effort
+from ampere.sittings.quiet import Load, load_of
+from ampere.sittings.reference import Reference
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ampere.acquisition.reference import take_reference
 from ampere.core.workloads import IDLE
 from ampere.errors import MeterError
 from ampere.meters.base import Resolution
+from ampere.sittings.reference import take_reference
 from fakes import FakeDevice
 
 from .devices import NOMINAL, Counting, Faulty, Sampling, coarse

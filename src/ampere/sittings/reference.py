@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ampere.acquisition.bursts import take_burst, try_burst, warm_up
-from ampere.acquisition.effort import MOST_S, Effort, suited
-from ampere.acquisition.limit import Limit
-from ampere.acquisition.quiet import Guard
 from ampere.core.workloads import IDLE, IDLE_STEP_S, REFERENCE
 from ampere.devices.base import Burst, Device
 from ampere.errors import MeterError
 from ampere.records.steady import steady
+from ampere.sittings.bursts import take_burst, try_burst, warm_up
+from ampere.sittings.effort import MOST_S, Effort, suited
+from ampere.sittings.limit import Limit
+from ampere.sittings.quiet import Guard
 
 REFERENCE_WARMUP_S = 0.075  # it is small, and soon warm
 

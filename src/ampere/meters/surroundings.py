@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ampere.core.boundary.fields import Fields
 from ampere.core.fingerprint import clock_mhz, temperature_c
 
 try:
@@ -27,6 +28,7 @@ TICK_S = 0.01  # in which /proc/stat counts
 CONDITIONS_S = 1.0  # between looks at clocks and temperatures: some sensors are slow
 NAMED = 3  # processes that are told
 NAME = 60  # characters of a process's name
+MOST_S, MOST_CORES, MOST_COUNT = 1e12, 10**6, 10**15
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,27 @@ class Evidence:
     clock_mhz: float | None = None
     temperature_c: float | None = None
 
+    @classmethod
+    def from_fields(cls, row: Fields) -> Evidence:
+        """Read what a worker says."""
+
+        def seconds(name: str) -> float | None:
+            return row.number(name, None, least=0.0, most=MOST_S)
+
+        return cls(
+            cpu_s=row.number("cpu_s", least=0.0, most=MOST_S),
+            cores=row.whole("cores", least=1, most=MOST_CORES),
+            absent_s=seconds("absent_s"),
+            others_s=seconds("others_s"),
+            stolen_s=seconds("stolen_s"),
+            waiting_s=seconds("waiting_s"),
+            held_s=seconds("held_s"),
+            switches=row.whole("switches", None, most=MOST_COUNT),
+            page_faults=row.whole("page_faults", None, most=MOST_COUNT),
+            clock_mhz=row.number("clock_mhz", None, least=0.0),
+            temperature_c=row.number("temperature_c", None),
+        )
+
 
 @dataclass(frozen=True)
 class Process:
@@ -69,6 +92,19 @@ class Watched:
     time_s: float
     evidence: Evidence | None = None
     processes: tuple[Process, ...] = ()
+
+    @classmethod
+    def from_fields(cls, answer: Fields) -> Watched:
+        """Read what a worker says; names of processes are text to print, no more."""
+        processes = []
+        for place, row in answer.items("processes", most=NAMED):
+            fields = Fields(row, place)
+            name = " ".join(fields.text("name").split())[:NAME]
+            cores = fields.number("cores", least=0.0, most=MOST_CORES)
+            processes.append(Process(name, fields.whole("pid", most=MOST_COUNT), cores))
+        evidence = Evidence.from_fields(answer.inner("evidence")) if "evidence" in answer else None
+        time_s = answer.number("time_s", least=0.0, most=MOST_S)
+        return cls(time_s, evidence, tuple(processes))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.acquisition.drift import drift_factors
+from ampere.sittings.drift import drift_factors
 
 ROUNDS = 16
 

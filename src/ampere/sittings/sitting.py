@@ -23,17 +23,17 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ampere.acquisition.bursts import take_burst, warm_up
-from ampere.acquisition.drift import BOUND, Evidence, Following
-from ampere.acquisition.effort import Effort
-from ampere.acquisition.limit import Limit
-from ampere.acquisition.quiet import Guard
-from ampere.acquisition.reference import REFERENCE_WARMUP_S, Reference
-from ampere.acquisition.run import Beat, Circumstances, Drift, Run
 from ampere.core.workloads import REFERENCE
 from ampere.devices.base import Burst, Device
 from ampere.errors import DeviceError, MeasurementFailed
 from ampere.records.measurement import Measurement
+from ampere.sittings.bursts import take_burst, warm_up
+from ampere.sittings.drift import BOUND, Evidence, Following
+from ampere.sittings.effort import Effort
+from ampere.sittings.limit import Limit
+from ampere.sittings.quiet import Guard
+from ampere.sittings.reference import REFERENCE_WARMUP_S, Reference
+from ampere.sittings.run import Beat, Circumstances, Drift, Run
 
 LEAST_ROUNDS = 3  # that make a row, when there is no time for more
 SET_S = 1.0  # by which a clock must be off its course, to count as one that was set

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ampere.acquisition.drift import Following
-from ampere.acquisition.effort import Effort, suited
-from ampere.acquisition.limit import Limit
-from ampere.acquisition.reference import Reference
-from ampere.acquisition.run import Run
-from ampere.acquisition.sitting import Sitting
 from ampere.core.layers import Layer
 from ampere.core.workloads import Workload
 from ampere.devices.base import Device
 from ampere.records.failure import Cause
 from ampere.records.measurement import Measurement
+from ampere.sittings.drift import Following
+from ampere.sittings.effort import Effort, suited
+from ampere.sittings.limit import Limit
+from ampere.sittings.reference import Reference
+from ampere.sittings.run import Run
+from ampere.sittings.sitting import Sitting
 
 Work = tuple[Workload, Sequence[Layer]]
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from ampere.acquisition.effort import Effort, suited
-from ampere.acquisition.measure import measure
 from ampere.errors import MeterError
 from ampere.meters.base import Resolution
+from ampere.sittings.effort import Effort, suited
+from ampere.sittings.measure import measure
 from fakes import FakeDevice
 
 from .devices import JOBS, NOMINAL
