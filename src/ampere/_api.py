@@ -162,10 +162,8 @@ def measure(
             rows += measure_workloads(device, work, nominal, effort, known=rows)
             if rows[-1].failed is not None:
                 raise MeasurementFailed(f"the model could not be metered: {rows[-1].failed}")
-        measured = Measured.of(rows, known_repeats(device.fingerprint))
-    for text in measured.doubts:
-        warnings.warn(text, stacklevel=2)
-    return measured
+        fingerprint = device.fingerprint
+    return Measured.of(rows, fingerprint, itself.name, known_repeats(fingerprint))
 
 
 def after_steps(

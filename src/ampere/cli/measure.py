@@ -19,7 +19,6 @@ def measure(
 ) -> str:
     """Meter the training step of a model itself."""
     from ampere import _api
-    from ampere.core.fingerprint import describe_device
     from ampere.core.training import Training
 
     with closing(machine.open()) as device:
@@ -32,10 +31,7 @@ def measure(
             sittings=again.sittings,
             pause_s=again.pause,
         )
-        name = describe_device(device.fingerprint)
-    if as_json:
-        return json_text({**measured.to_json(), "device_name": name})
-    return measured.page(model, name).text()
+    return json_text(measured.to_json()) if as_json else repr(measured)
 
 
 MEASURE = Command(measure, "ampere measure my_model.py:Net --input 3x32x32 --batch-size 32")

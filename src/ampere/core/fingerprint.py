@@ -84,7 +84,7 @@ def local_fingerprint(
     identity = {
         "machine": platform.machine() or UNKNOWN,
         "processor": _processor(proc) or platform.processor() or UNKNOWN,
-        "cores": str(_usable_cores()),
+        "cores": str(len(usable_cores())),
         "memory": _memory(proc),
         "system": platform.system() or UNKNOWN,
         "power_mode": _power_mode(sysfs, var) or UNKNOWN,
@@ -94,6 +94,7 @@ def local_fingerprint(
         "clock_mhz": _rounded(clock_mhz(proc, sysfs)),
         "temperature_c": _rounded(temperature_c(sysfs)),
         "power_source": power_source(sysfs),
+        "physical_cores": _physical_cores(sysfs),
         "host": platform.node() or UNKNOWN,
     }
     return Fingerprint(identity, conditions)
@@ -107,10 +108,35 @@ def _processor(proc: Path) -> str:
     return ", ".join(name for name in (model, board) if name)
 
 
-def _usable_cores() -> int:
+def usable_cores() -> list[int]:
+    """The numbers of the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _physical_cores(sysfs: Path) -> str:
+    """How many of the usable cores are cores of their own: hyper-threads share one."""
+    pattern = "devices/system/cpu/cpu[0-9]*/topology/thread_siblings_list"
+    siblings = {path.parts[-3]: _text(path) for path in _glob(sysfs, pattern)}
+    found = {siblings.get(f"cpu{core}", "") for core in usable_cores()}
+    return UNKNOWN if "" in found else str(len(found))
+
+
+def crowding(fingerprint: Fingerprint) -> list[str]:
+    """Whether threads share cores, so that they wait for each other."""
+    threads = _number(fingerprint.identity.get("threads", ""))
+    cores = _number(fingerprint.identity.get("cores", ""))
+    physical = _number(fingerprint.conditions.get("physical_cores", ""))
+    if threads is None or threads <= 1:
+        return []
+    for count, what in ((cores, "core"), (physical, "physical core")):
+        if count is not None and threads > count:
+            return [
+                f"{threads:.0f} threads share {count:.0f} {what}{'s' * (count > 1)}: measurements"
+                f" scatter more than with --threads {count:.0f}"
+            ]
+    return []
 
 
 def _memory(proc: Path) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ampere.core import units
+from ampere.core.fingerprint import Fingerprint, crowding, describe_device
 from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.meters.base import Provenance
@@ -26,12 +27,21 @@ class Measured:
 
     rows: tuple[Measurement, ...]
     repeats: Repeats
+    fingerprint: Fingerprint
+    name: str = "model"
 
     @classmethod
-    def of(cls, rows: Sequence[Measurement], checked: Repeats | None = None) -> Measured:
+    def of(
+        cls,
+        rows: Sequence[Measurement],
+        fingerprint: Fingerprint,
+        name: str = "model",
+        checked: Repeats | None = None,
+    ) -> Measured:
         """From the rows of its sittings, and what the last check of the device found."""
         own = repeats_of(rows)
-        return cls(tuple(rows), own if own.between is not None else checked or own)
+        repeats = own if own.between is not None else checked or own
+        return cls(tuple(rows), repeats, fingerprint, name)
 
     @property
     def energy_j(self) -> float:
@@ -74,7 +84,7 @@ class Measured:
     @property
     def doubts(self) -> list[str]:
         """What a reader must know before believing it."""
-        return row_doubts(self.rows)
+        return [*crowding(self.fingerprint), *row_doubts(self.rows)]
 
     def to_json(self) -> dict[str, Json]:
         """Plain data; one of a single sitting is a row that `ampere tell` takes."""
@@ -91,21 +101,27 @@ class Measured:
             "between_sittings": self.repeats.between,
             "sittings": len(self.rows),
             "warnings": self.doubts,
+            "device_name": describe_device(self.fingerprint),
         }
 
-    def page(self, name: str, device: str) -> Page:
-        """What is printed of it."""
+    def __repr__(self) -> str:
+        return self._page().text()
+
+    def _repr_html_(self) -> str:
+        return self._page().html()
+
+    def _page(self) -> Page:
         low_j, high_j = self.energy_j_interval
         bursts = units.plural(sum(row.repeats for row in self.rows), "burst")
         return Page(
-            f"{name}: {units.joules(self.energy_j)} and {units.seconds(self.time_s)} a training"
+            f"{self.name}: {units.joules(self.energy_j)} and {units.seconds(self.time_s)} a training"
             " step",
             facts=[
                 ("interval", f"{units.joules(low_j)} – {units.joules(high_j)} (90 %)"),
                 ("repeats", f"{bursts} agree to {units.percent(self.spread)}; {self._again()}"),
                 ("idle", f"{units.joules(self.idle_j or 0.0)} of it the device takes anyway"),
                 ("energy", f"joules are {self.provenance.origin}"),
-                ("device", device),
+                ("device", describe_device(self.fingerprint)),
                 ("not in it", "data loading, validation"),
                 *(("warning", text) for text in self.doubts),
             ],

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ampere.core.boundary.fields import Fields
-from ampere.core.fingerprint import clock_mhz, temperature_c
+from ampere.core.fingerprint import clock_mhz, temperature_c, usable_cores
 
 try:
     import resource
@@ -244,13 +244,6 @@ class Surroundings:
                     continue
                 spent[int(entry)] = head.partition("(")[2], TICK_S * ticks
         return spent
-
-
-def usable_cores() -> list[int]:
-    """The numbers of the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
 
 
 def _more(before: float | None, now: float | None) -> float | None:

@@ -11,6 +11,7 @@ from ampere.core import units
 from ampere.estimators.base import usable
 from ampere.records.journal import Header, devices_of
 from ampere.records.measurement import Measurement
+from ampere.records.repeats import repeats_of
 
 OLD_DAYS = 180
 NOISY = 0.25  # relative spread of bursts above which figures are not to be trusted
@@ -35,7 +36,7 @@ def restlessness(measurements: Sequence[Measurement]) -> list[str]:
     """Whether the machine was busy, or not as it was at the beginning."""
     texts = []
     good = usable(measurements)
-    texts += row_doubts(good)
+    texts += [*row_doubts(good), *unsteadiness(good)]
     spread = statistics.median(row.spread for row in good) if good else 0.0
     if spread > NOISY:
         texts.append(
@@ -49,6 +50,17 @@ def restlessness(measurements: Sequence[Measurement]) -> list[str]:
             " figures are for the pace of the beginning"
         )
     return texts
+
+
+def unsteadiness(measurements: Sequence[Measurement]) -> list[str]:
+    """Whether networks that were measured again came out otherwise."""
+    repeats = repeats_of(usable(measurements))
+    if repeats.between is None or repeats.between <= OTHER_PACE:
+        return []
+    return [
+        f"networks that were measured again came out {units.percent(repeats.between)} off:"
+        " intervals allow for less; measure in more sittings, or on a quieter machine"
+    ]
 
 
 def row_doubts(measurements: Sequence[Measurement]) -> list[str]:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ampere.core import units
 from ampere.core.arrays import Array
 from ampere.core.boundary.trust import refuse_code
-from ampere.core.fingerprint import Fingerprint, describe_device
+from ampere.core.fingerprint import Fingerprint, crowding, describe_device
 from ampere.core.layers import Layer, Role
 from ampere.core.training import Training, stated_training
 from ampere.errors import DataError
@@ -279,6 +279,7 @@ class Profile:
         return (
             *mixtures(self.header, self.measurements),
             *age(self.header),
+            *crowding(self.header.fingerprint),
             *restlessness(self.measurements),
             *self.notes,
             *self.doubts,

@@ -58,6 +58,7 @@ class Circumstances:
     """What all networks of a sitting have in common, as their rows state it."""
 
     sitting: str = ""
+    device: str = ""  # its fingerprint's id
     retaken: int = 0  # rounds, since the device was disturbed
     clock_jumped_s: float = 0.0
     power_sources: tuple[str, ...] = ()
@@ -122,7 +123,7 @@ class Run:
         """What its bursts come to; `reference_s` is its share of the reference's seconds."""
         common = Measurement(
             self.layers,
-            device=device.fingerprint.id,
+            device=circumstances.device,
             provenance=device.provenance,
             when=utc(device.now()),
             stage=self.workload.stage,

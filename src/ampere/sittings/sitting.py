@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 
 from ampere.core.workloads import REFERENCE
 from ampere.devices.base import Burst, Device
-from ampere.errors import DeviceError, MeasurementFailed
+from ampere.errors import AmpereError, DeviceError, MeasurementFailed
 from ampere.records.measurement import Measurement
 from ampere.sittings.bursts import take_burst, warm_up
 from ampere.sittings.drift import BOUND, Evidence, Following
@@ -77,14 +77,14 @@ class Sitting:
         """
         handles: list[int] = []
         try:
+            self._note_device()
             self._open = [run for run in self.runs if self._load(run, handles)]
-            self._note_power()
             if self._open:
                 reference = self.device.load(REFERENCE)
                 handles.append(reference.handle)
                 self._run_rounds(reference.handle)
-        except BaseException:
-            self._keep_whole(self.effort.min_rounds)  # what is whole stays, whatever happened
+        except (KeyboardInterrupt, AmpereError):
+            self._keep_whole(self.effort.min_rounds)  # what is whole stays
             raise
         finally:
             self._unload(handles)
@@ -119,7 +119,9 @@ class Sitting:
                 before = after
         except MeasurementFailed as error:
             raise DeviceError(f"the reference workload failed: {error}") from None
-        self._keep_whole(min(LEAST_ROUNDS, self.effort.min_rounds))
+        if self._open:
+            self._note_device()
+            self._keep_whole(min(LEAST_ROUNDS, self.effort.min_rounds))
 
     def _add(
         self, taken: Sequence[tuple[Run, tuple[Burst, float] | None]], before: Burst, after: Burst
@@ -136,7 +138,8 @@ class Sitting:
                 or rounds >= self.effort.max_rounds
                 or (rounds >= self.effort.min_rounds and run.is_settled(self.effort.target))
             ):
-                self._open.remove(run)
+                self._note_device()
+                self._open = [each for each in self._open if each is not run]
                 self._conclude(run)
 
     def _take_back(self, rounds: int) -> None:
@@ -174,7 +177,6 @@ class Sitting:
 
     def _conclude(self, run: Run) -> None:
         """Hand on the row of a run that is done, or has failed."""
-        self._note_power()
         jump_s = time.time() - time.monotonic() - self._clock_s
         self._circumstances = replace(
             self._circumstances, clock_jumped_s=jump_s if abs(jump_s) > SET_S else 0.0
@@ -191,11 +193,18 @@ class Sitting:
             if len(run.beats) >= rounds:
                 self._conclude(run)
 
-    def _note_power(self) -> None:
-        source = self.device.fingerprint.conditions.get("power_source", "unknown")
-        if source not in self._circumstances.power_sources:
-            sources = (*self._circumstances.power_sources, source)
-            self._circumstances = replace(self._circumstances, power_sources=sources)
+    def _note_device(self) -> None:
+        """Look whether the device is still what it was; if not, nothing of the sitting is kept."""
+        try:
+            fingerprint = self.device.fingerprint
+        except AmpereError:
+            self._open = []
+            raise
+        source = fingerprint.conditions.get("power_source", "unknown")
+        sources = dict.fromkeys((*self._circumstances.power_sources, source))
+        self._circumstances = replace(
+            self._circumstances, device=fingerprint.id, power_sources=tuple(sources)
+        )
 
     def _unload(self, handles: Sequence[int]) -> None:
         for handle in handles:
