@@ -66,15 +66,19 @@ class Measured:
 
     @property
     def error(self) -> float:
-        """Its relative standard error: bursts, sittings, and what else was going on."""
-        bursts = math.sqrt(statistics.fmean(row.error**2 for row in self.rows))
+        """Its relative standard error: of bursts, and of sittings."""
+        bursts = math.sqrt(statistics.fmean(row.burst_error**2 for row in self.rows))
         return math.hypot(bursts, self.repeats.error) / math.sqrt(len(self.rows))
 
     @property
     def energy_j_interval(self) -> tuple[float, float]:
-        """Where the joules of a step lie with 90 %, at any moment like these."""
-        factor = math.exp(REACH * self.error)
-        return self.energy_j / factor, self.energy_j * factor
+        """Where the joules of a step lie with 90 %, with nobody else at work.
+
+        What others do can only have added to them.
+        """
+        doubt = max(row.doubt for row in self.rows)
+        low = math.exp(-REACH * math.hypot(self.error, doubt))
+        return self.energy_j * low, self.energy_j * math.exp(REACH * self.error)
 
     @property
     def provenance(self) -> Provenance:
@@ -114,8 +118,8 @@ class Measured:
         low_j, high_j = self.energy_j_interval
         bursts = units.plural(sum(row.repeats for row in self.rows), "burst")
         return Page(
-            f"{self.name}: {units.joules(self.energy_j)} and {units.seconds(self.time_s)} a training"
-            " step",
+            f"{self.name}: {units.joules(self.energy_j)} and {units.seconds(self.time_s)}"
+            " a training step",
             facts=[
                 ("interval", f"{units.joules(low_j)} – {units.joules(high_j)} (90 %)"),
                 ("repeats", f"{bursts} agree to {units.percent(self.spread)}; {self._again()}"),

@@ -35,11 +35,10 @@ MOST_DRIFT = 1e6  # what a moment may be slower or faster than the beginning
 class Measurement:
     """What one training step of one network took on one device.
 
-    `spread` is the relative standard deviation of the joules of `repeats` bursts, `doubt` a
-    relative standard error that bursts do not show: other moments, or other work that was accepted
-    beside it. Networks that were measured together have one `sitting`. `energy_j_per_step` includes
-    `idle_j_per_step`. A failed one has a reason and no numbers; seconds are None where nobody took
-    them.
+    `spread` is the relative standard deviation of the joules of `repeats` bursts, `doubt` the
+    relative standard error that work of others may have added, where it was accepted. Networks that
+    were measured together have one `sitting`. `energy_j_per_step` includes `idle_j_per_step`. A
+    failed one has a reason and no numbers; seconds are None where nobody took them.
     """
 
     layers: tuple[Layer, ...]
@@ -69,15 +68,14 @@ class Measurement:
         return math.nan if self.time_s_per_step is None else self.time_s_per_step
 
     @property
-    def error(self) -> float:
-        """The relative standard error of its joules, as far as it is known."""
-        return math.hypot(self.spread / math.sqrt(self.repeats), self.doubt)
+    def burst_error(self) -> float:
+        """The relative standard error of its joules, as far as its bursts show it."""
+        return self.spread / math.sqrt(self.repeats)
 
     @property
-    def energy_j_interval(self) -> tuple[float, float]:
-        """Where its joules lie with 90 %, as far as its error is known."""
-        factor = math.exp(REACH * self.error)
-        return self.energy_j / factor, self.energy_j * factor
+    def error(self) -> float:
+        """The relative standard error of its joules, as far as it is known."""
+        return math.hypot(self.burst_error, self.doubt)
 
     @property
     def metered_j(self) -> float:

@@ -26,11 +26,15 @@ def steady(values: Sequence[float], times: Sequence[float]) -> Array:
         return costs
     faster = np.sort(paces)[: (len(paces) + 1) // 2]
     limit = (1 + SLOWER) * float(np.median(faster))
-    return clipped(costs * np.minimum(1.0, limit / paces))
+    pulled = costs * np.minimum(1.0, limit / paces)
+    return clipped(pulled, SLOWER * float(np.median(pulled)))
 
 
-def clipped(values: Array) -> Array:
-    """Values that lie far from the others, pulled to where far begins: meters stumble, too."""
+def clipped(values: Array, near: float = 0.0) -> Array:
+    """Values that lie far from the others, pulled to where far begins: meters stumble, too.
+
+    What lies no further than `near` from the middle stays, however close the others are.
+    """
     middle = float(np.median(values))
-    limit = FAR * float(np.median(np.abs(values - middle))) / 0.6745
+    limit = max(FAR * float(np.median(np.abs(values - middle))) / 0.6745, near)
     return np.clip(values, middle - limit, middle + limit) if limit > 0 else np.asarray(values)
