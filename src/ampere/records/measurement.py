@@ -47,8 +47,6 @@ class Measurement:
     idle_j_per_step: float | None = None
     spread: float = 0.0
     repeats: int = 1
-    doubt: float = 0.0
-    sitting: str = ""
     device: str = ""
     provenance: Provenance = Provenance.EXTERNAL
     when: str = ""
@@ -56,6 +54,8 @@ class Measurement:
     failed: Failure | None = None
     cost_s: float = 0.0
     bursts: Mapping[str, Json] = field(default_factory=dict, compare=False)
+    doubt: float = 0.0
+    sitting: str = ""
 
     @property
     def energy_j(self) -> float:
