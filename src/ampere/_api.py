@@ -126,6 +126,11 @@ def profile(
                 watch=watch,
             )
             measurements = tuple(journal.measurements)
+    if profiler.cut_short and not measurements:
+        raise MeasurementFailed(
+            f"the limit was over before a network was measured (it took {limit.spent_s:.0f} s to"
+            f" start and to calibrate): the same command goes on from there, give it more"
+        )
     if profiler.cut_short:
         notes.append("a limit ended it early: the same command goes on and refines it")
     return Profile(measurements, journal.header, strategy.method, strategy.kernel, tuple(notes))

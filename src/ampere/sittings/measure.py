@@ -55,7 +55,9 @@ def measure(
     power_w = nominal.energy_j / nominal.time_s
     effort = suited(effort or Effort(), device.resolution, power_w)
     limit = limit or Limit()
-    following = Following.of(known, "energy_j"), Following.of(known, "time_s")
+    device_id = device.fingerprint.id
+    own = [row for row in known if row.device == device_id]
+    following = Following.of(own, "energy_j"), Following.of(own, "time_s")
     rows: dict[int, Measurement] = {}
     crowded: list[int] = []  # perhaps it was the others that filled the memory: once more, alone
 

@@ -22,6 +22,7 @@ from ampere.core import units
 from ampere.core.page import printable
 from ampere.devices.base import Burst, Device
 from ampere.errors import Busy
+from ampere.meters.registry import meter_classes
 from ampere.meters.surroundings import TICK_S, Evidence, Watched
 from ampere.sittings.effort import Effort
 from ampere.sittings.limit import Limit
@@ -78,12 +79,19 @@ def load_of(bursts: Sequence[Burst], *, whole_machine: bool) -> Load:
     )
 
 
+def counts_others(device: Device) -> bool:
+    """Whether the joules of a device's meter have those of other programs in them."""
+    meter = meter_classes().get(device.meter["name"])
+    only_accelerators = meter is not None and "cpu" not in meter.accelerators
+    return device.provenance.metered == "measured" and not only_accelerators
+
+
 class Guard:
     """Who looks at every round of a sitting, and waits while the device is busy."""
 
     def __init__(self, device: Device, effort: Effort, limit: Limit | None = None) -> None:
         self._device, self._effort, self._limit = device, effort, limit or Limit()
-        self._whole_machine = device.provenance.metered == "measured"
+        self.whole_machine = counts_others(device)
         self._recent: deque[Sequence[Burst]] = deque()
         self._why = "the device is busy"
         self._told = False
@@ -91,7 +99,7 @@ class Guard:
 
     def load(self, bursts: Sequence[Burst]) -> Load:
         """What ran beside these bursts."""
-        return load_of(bursts, whole_machine=self._whole_machine)
+        return load_of(bursts, whole_machine=self.whole_machine)
 
     def disturbed(self, bursts: Sequence[Burst]) -> int:
         """How many of the latest rounds must be taken again, the one of these bursts included."""

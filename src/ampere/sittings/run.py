@@ -59,6 +59,7 @@ class Circumstances:
 
     sitting: str = ""
     device: str = ""  # its fingerprint's id
+    whole_machine: bool = False  # whether the meter counts the joules of others, too
     retaken: int = 0  # rounds, since the device was disturbed
     clock_jumped_s: float = 0.0
     power_sources: tuple[str, ...] = ()
@@ -147,7 +148,7 @@ class Run:
             idle_j_per_step=nominal.idle_w * time_s if nominal.idle_w else None,  # 0: unknown
             spread=spread,
             repeats=len(self.beats),
-            doubt=self._doubt(device, energy_j),
+            doubt=self._doubt(energy_j, circumstances),
             bursts={
                 "steps": self.steps,
                 "at": [round(beat.at, 3) for beat in self.beats],
@@ -160,33 +161,31 @@ class Run:
                 "median_energy_j": _short(statistics.median(joules.own)),
                 "median_time_s": _short(statistics.median(seconds.own)),
                 **self._evidence(),
-                **self._remarks(device, nominal, circumstances),
+                **self._remarks(nominal, circumstances),
             },
         )
 
-    def _doubt(self, device: Device, energy_j: float) -> float:
+    def _doubt(self, energy_j: float, circumstances: Circumstances) -> float:
         """The relative error that work of others may have made, where it was accepted.
 
         Left alone, a step would have taken at most what the fastest took, and at least that less
         what sharing caches, memory and clocks may cost: half, with every core of others busy.
         """
-        load = self._load_beside(device)
+        load = self._load_beside(circumstances)
         if not load.is_disturbing:
             return 0.0
         alone = (1 - min(load.others + load.stolen, 1.0) / 2) * (1 - min(load.absent, 0.99))
         least_j = alone * min(self.joules.own)
         return max(math.log(energy_j / least_j), 0.0) / REACH
 
-    def _load_beside(self, device: Device) -> Load:
-        whole_machine = device.provenance.metered == "measured"
-        return load_of([beat.burst for beat in self.beats], whole_machine=whole_machine)
+    def _load_beside(self, circumstances: Circumstances) -> Load:
+        bursts = [beat.burst for beat in self.beats]
+        return load_of(bursts, whole_machine=circumstances.whole_machine)
 
-    def _remarks(
-        self, device: Device, nominal: Reference, circumstances: Circumstances
-    ) -> dict[str, Json]:
+    def _remarks(self, nominal: Reference, circumstances: Circumstances) -> dict[str, Json]:
         """What a reader must know of these bursts; nothing where all was as it should be."""
         marks = []
-        if self._load_beside(device).is_disturbing:
+        if self._load_beside(circumstances).is_disturbing:
             marks.append("busy")
         pace = self.seconds.level / nominal.time_s
         if abs(math.log(pace)) > BOUND:

@@ -66,7 +66,9 @@ class Sitting:
     def __post_init__(self) -> None:
         self._guard = Guard(self.device, self.effort, self.limit)
         self._clock_s = time.time() - time.monotonic()
-        self._circumstances = Circumstances(sitting=uuid.uuid4().hex[:8])
+        self._circumstances = Circumstances(
+            sitting=uuid.uuid4().hex[:8], whole_machine=self._guard.whole_machine
+        )
         self._hiccups = 0
 
     def hold(self) -> None:
