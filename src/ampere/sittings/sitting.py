@@ -20,7 +20,7 @@ import math
 import statistics
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ampere.core.workloads import REFERENCE
@@ -107,10 +107,11 @@ class Sitting:
             steps = warm_up(self.device, reference, self.effort.burst_s, REFERENCE_WARMUP_S)
             before, _ = take_burst(self.device, reference, steps)
             while self._open and self.limit.left_s > 0:
-                taken = [(run, run.burst(self.device)) for run in self._open]
+                taken = [(run, each) for run in self._open if (each := run.burst(self.device))]
+                self._close(run for run in self._open if run.failed is not None)
                 after, faults = take_burst(self.device, reference, steps)
                 self.runs[0].faults += faults  # somebody has to bear them
-                bursts = [burst[0] for _, burst in taken if burst is not None]
+                bursts = [burst for _, (burst, _) in taken]
                 if disturbed := self._guard.disturbed([*bursts, after]):
                     self._take_back(disturbed - 1)
                     self._guard.wait()
@@ -126,23 +127,27 @@ class Sitting:
             self._keep_whole(min(LEAST_ROUNDS, self.effort.min_rounds))
 
     def _add(
-        self, taken: Sequence[tuple[Run, tuple[Burst, float] | None]], before: Burst, after: Burst
+        self, taken: Sequence[tuple[Run, tuple[Burst, float]]], before: Burst, after: Burst
     ) -> None:
         """One more round of everybody; who has settled is done."""
         self._references.append(after)
-        for run, burst in taken:
-            if burst is not None:
-                run.beats.append(Beat(*burst, before, after))
-        for run in list(self._open):
-            rounds = len(run.beats)
-            if (
-                run.failed is not None
-                or rounds >= self.effort.max_rounds
-                or (rounds >= self.effort.min_rounds and run.is_settled(self.effort.target))
-            ):
-                self._note_device()
-                self._open = [each for each in self._open if each is not run]
-                self._conclude(run)
+        for run, (burst, at) in taken:
+            run.beats.append(Beat(burst, at, before, after))
+        self._close(run for run in self._open if self._is_done(run))
+
+    def _is_done(self, run: Run) -> bool:
+        if len(run.beats) < self.effort.min_rounds:
+            return False
+        return len(run.beats) >= self.effort.max_rounds or run.is_settled(self.effort.target)
+
+    def _close(self, runs: Iterable[Run]) -> None:
+        """Conclude runs, and leave them out of the rounds that follow."""
+        done = list(runs)
+        if done:
+            self._note_device()
+        for run in done:
+            self._open = [each for each in self._open if each is not run]
+            self._conclude(run)
 
     def _take_back(self, rounds: int) -> None:
         """Rounds in which the device began to be busy, before it was noticed."""
