@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from ampere.core.workloads import IDLE, IDLE_STEP_S, REFERENCE
+from ampere.core.workloads import IDLE, IDLE_STEP_S, REFERENCE, Workload
 from ampere.devices.base import Burst, Device
-from ampere.errors import MeterError
+from ampere.errors import MeasurementFailed, MeterError
 from ampere.records.steady import steady
 from ampere.sittings.bursts import take_burst, try_burst, warm_up
 from ampere.sittings.effort import MOST_S, Effort, suited
@@ -37,17 +39,16 @@ def take_reference(
     guard = Guard(device, wanted, limit)
     idle_w = _idle_power(device, guard)
     effort = suited(wanted, device.resolution, idle_w)
-    reference = device.load(REFERENCE)
-    steps = warm_up(device, reference.handle, effort.burst_s, REFERENCE_WARMUP_S)
     # Many short ones see more of the machine's moods; long ones have seen them already.
     rounds = effort.max_rounds if effort is wanted else effort.min_rounds
-    bursts: list[Burst] = []
-    while len(bursts) < rounds:
-        bursts.append(take_burst(device, reference.handle, steps)[0])
-        if disturbed := guard.disturbed(bursts[-1:]):
-            del bursts[-disturbed:]
-            guard.wait()
-    device.unload(reference.handle)
+    with _loaded(device, REFERENCE) as handle:
+        steps = warm_up(device, handle, effort.burst_s, REFERENCE_WARMUP_S)
+        bursts: list[Burst] = []
+        while len(bursts) < rounds:
+            bursts.append(take_burst(device, handle, steps)[0])
+            if disturbed := guard.disturbed(bursts[-1:]):
+                del bursts[-disturbed:]
+                guard.wait()
     times_s = [burst.time_s / burst.steps for burst in bursts]
     energies_j = [burst.energy_j / burst.steps for burst in bursts]
     return Reference(
@@ -59,17 +60,27 @@ def take_reference(
 
 def _idle_power(device: Device, guard: Guard) -> float:
     """Watts of the device with nothing to do, watched for as long as the meter needs."""
-    idle = device.load(IDLE)
     steps = 20
-    while steps * IDLE_STEP_S < MOST_S:
-        rest = try_burst(device, idle.handle, steps)
-        if rest.burst is not None:
-            if guard.disturbed([rest.burst]):
-                guard.wait()
-                continue
-            power_w = rest.burst.energy_j / rest.time_s
-            if rest.time_s >= 0.99 * device.resolution.window_s(power_w, 0.1):
-                device.unload(idle.handle)
-                return power_w
-        steps *= 4
+    with _loaded(device, IDLE) as handle:
+        while steps * IDLE_STEP_S < MOST_S:
+            rest = try_burst(device, handle, steps)
+            if rest.burst is not None:
+                if guard.disturbed([rest.burst]):
+                    guard.wait()
+                    continue
+                power_w = rest.burst.energy_j / rest.time_s
+                if rest.time_s >= 0.99 * device.resolution.window_s(power_w, 0.1):
+                    return power_w
+            steps *= 4
     raise MeterError("the meter does not move while the device is idle: choose another one")
+
+
+@contextmanager
+def _loaded(device: Device, workload: Workload) -> Iterator[int]:
+    """A workload for a while; it is forgotten whatever happens."""
+    handle = device.load(workload).handle
+    try:
+        yield handle
+    finally:
+        with suppress(MeasurementFailed):  # the worker went, and the workload with it
+            device.unload(handle)

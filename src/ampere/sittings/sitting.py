@@ -21,6 +21,7 @@ import statistics
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ampere.core.workloads import REFERENCE
@@ -77,27 +78,24 @@ class Sitting:
         Raises:
             Busy: The device was busy with other work for too long; rows that are whole are kept.
         """
-        handles: list[int] = []
+        reference: int | None = None
         try:
             self._note_device()
-            self._open = [run for run in self.runs if self._load(run, handles)]
+            self._open = [run for run in self.runs if self._load(run)]
             if self._open:
-                reference = self.device.load(REFERENCE)
-                handles.append(reference.handle)
-                self._run_rounds(reference.handle)
+                reference = self.device.load(REFERENCE).handle
+                self._run_rounds(reference)
         except (KeyboardInterrupt, AmpereError):
             self._keep_whole(self.effort.min_rounds)  # what is whole stays
             raise
         finally:
-            self._unload(handles)
+            self._unload([run.handle for run in self.runs] + [reference])
 
-    def _load(self, run: Run, handles: list[int]) -> bool:
+    def _load(self, run: Run) -> bool:
         """Build a workload and warm it up; one that cannot be has its row at once."""
         if self.limit.left_s <= 0:
             return False
         run.load(self.device, self.effort)
-        if run.handle is not None:
-            handles.append(run.handle)
         if run.failed is not None:
             self._conclude(run)
         return run.failed is None
@@ -213,9 +211,8 @@ class Sitting:
             self._circumstances, device=fingerprint.id, power_sources=tuple(sources)
         )
 
-    def _unload(self, handles: Sequence[int]) -> None:
+    def _unload(self, handles: Sequence[int | None]) -> None:
         for handle in handles:
-            try:
-                self.device.unload(handle)
-            except MeasurementFailed:  # the worker went, and the workload with it
-                continue
+            if handle is not None:
+                with suppress(MeasurementFailed):  # the worker went, and the workload with it
+                    self.device.unload(handle)
