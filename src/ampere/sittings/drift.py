@@ -49,6 +49,12 @@ class Series:
         return steady(self.own, self.own_s)
 
     @property
+    def spread(self) -> float:
+        """How far the workload's own scatter, relatively; what stumbled shows in it."""
+        values = clipped(np.asarray(self.own, float))
+        return float(values.std(ddof=1) / values.mean()) if len(values) > 1 else 0.0
+
+    @property
     def level(self) -> float:
         """What the reference came to."""
         return float(steady(self.reference, self.reference_s).mean())

@@ -164,7 +164,7 @@ def _who(watched: Watched, evidence: Evidence) -> str:
     stolen = (evidence.stolen_s or 0.0) / watched.time_s
     if not names and others >= stolen:
         names = [f"other processes take {others:.2f}"]
-    if stolen > LIMIT:
+    if stolen > LIMIT or not names:
         names.append(f"other virtual machines take {stolen:.2f}")
     return f"{', '.join(names)} of its {units.plural(evidence.cores, 'core')}"
 

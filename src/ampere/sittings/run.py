@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.core.types import Json
 from ampere.core.workloads import Workload
@@ -109,9 +108,14 @@ class Run:
     def is_settled(self, target: float) -> bool:
         """Whether the standard errors of its joules and of its seconds are under the target."""
         return all(
-            _relative_std(values) / math.sqrt(len(values)) <= target
-            for values in (self.joules.steady, self.seconds.steady)
+            series.spread / math.sqrt(len(self.beats)) <= target
+            for series in (self.joules, self.seconds)
         )
+
+    def load_beside(self, circumstances: Circumstances) -> Load:
+        """What others had of the device while its bursts ran."""
+        bursts = [beat.burst for beat in self.beats]
+        return load_of(bursts, whole_machine=circumstances.whole_machine)
 
     def conclude(
         self,
@@ -138,9 +142,7 @@ class Run:
         joules, seconds = self.joules, self.seconds
         energy_j = float(joules.steady.mean()) / drift.energy
         time_s = float(seconds.steady.mean()) / drift.time
-        spread = max(
-            _relative_std(joules.steady), _grain(device.resolution, self.steps, energy_j, time_s)
-        )
+        spread = max(joules.spread, _grain(device.resolution, self.steps, energy_j, time_s))
         return replace(
             common,
             energy_j_per_step=energy_j,
@@ -171,21 +173,17 @@ class Run:
         Left alone, a step would have taken at most what the fastest took, and at least that less
         what sharing caches, memory and clocks may cost: half, with every core of others busy.
         """
-        load = self._load_beside(circumstances)
+        load = self.load_beside(circumstances)
         if not load.is_disturbing:
             return 0.0
         alone = (1 - min(load.others + load.stolen, 1.0) / 2) * (1 - min(load.absent, 0.99))
         least_j = alone * min(self.joules.own)
         return max(math.log(energy_j / least_j), 0.0) / REACH
 
-    def _load_beside(self, circumstances: Circumstances) -> Load:
-        bursts = [beat.burst for beat in self.beats]
-        return load_of(bursts, whole_machine=circumstances.whole_machine)
-
     def _remarks(self, nominal: Reference, circumstances: Circumstances) -> dict[str, Json]:
         """What a reader must know of these bursts; nothing where all was as it should be."""
         marks = []
-        if self._load_beside(circumstances).is_disturbing:
+        if self.load_beside(circumstances).is_disturbing:
             marks.append("busy")
         pace = self.seconds.level / nominal.time_s
         if abs(math.log(pace)) > BOUND:
@@ -252,10 +250,6 @@ def _grain(resolution: Resolution, steps: int, energy_j: float, time_s: float) -
     """
     off_j = max(resolution.energy_j, resolution.period_s * energy_j / time_s)
     return math.sqrt(1 / 6) * off_j / (steps * energy_j)
-
-
-def _relative_std(values: Array) -> float:
-    return float(values.std(ddof=1) / values.mean()) if len(values) > 1 else 0.0
 
 
 def _shortened(values: Sequence[float]) -> list[float]:

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from ampere.core.fingerprint import UNKNOWN
 from ampere.core.workloads import REFERENCE
 from ampere.devices.base import Burst, Device
 from ampere.errors import AmpereError, DeviceError, MeasurementFailed
@@ -186,7 +187,9 @@ class Sitting:
         self._circumstances = replace(
             self._circumstances, clock_jumped_s=jump_s if abs(jump_s) > SET_S else 0.0
         )
-        drift = Drift() if run.failed else self._drift(run)
+        # Beside others, the reference suffers in its own way: it tells nothing of the pace then.
+        alone = run.failed is None and not run.load_beside(self._circumstances).is_disturbing
+        drift = self._drift(run) if alone else Drift()
         witness_s = math.fsum(burst.time_s for burst in self._references) / len(self.runs)
         row = run.conclude(self.device, drift, self.nominal, witness_s, self._circumstances)
         self.keep(next(i for i, each in enumerate(self.runs) if each is run), row)
@@ -205,10 +208,11 @@ class Sitting:
         except AmpereError:
             self._open = []
             raise
-        source = fingerprint.conditions.get("power_source", "unknown")
-        sources = dict.fromkeys((*self._circumstances.power_sources, source))
+        source = fingerprint.conditions.get("power_source", UNKNOWN)
+        known = () if source == UNKNOWN else (source,)
+        sources = tuple(dict.fromkeys((*self._circumstances.power_sources, *known)))
         self._circumstances = replace(
-            self._circumstances, device=fingerprint.id, power_sources=tuple(sources)
+            self._circumstances, device=fingerprint.id, power_sources=sources
         )
 
     def _unload(self, handles: Sequence[int | None]) -> None:
