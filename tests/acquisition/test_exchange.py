@@ -113,7 +113,9 @@ def test_the_same_readings_make_the_same_profile_to_the_last_digit(model: str, m
     device = ModelDevice(noise=0.02, seed=5, features=lambda layer: with_features(layer).features)
     ampere.profile(model, path="local", device=device, strategy=strategy)
     _, local = read_journal("local")
-    readings = {network_identity(row.layers): row for row in local}
+    *_, once_more, and_more = local  # it came back to two networks at the end
+    readings = {network_identity(row.layers): row for row in local[:-2]}
+    assert len(readings) == len(local) - 2
 
     networks = ampere.ask(
         "told", TOGETHER, model, strategy=strategy, device="fake", provenance=Provenance.SIMULATED
@@ -125,6 +127,7 @@ def test_the_same_readings_make_the_same_profile_to_the_last_digit(model: str, m
         ]
         ampere.tell("told", rows)
         networks = ampere.ask("told", TOGETHER, model)
+    ampere.tell("told", [once_more, and_more])
 
     _, told = read_journal("told")
     assert [row.to_json() for row in told] == [row.to_json() for row in local]

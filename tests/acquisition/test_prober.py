@@ -9,11 +9,13 @@ import pytest
 
 import ampere
 from ampere.acquisition.families import Network
+from ampere.acquisition.loop import open_journal, run_profiler
 from ampere.acquisition.prober import START, Prober
 from ampere.core.choices import resample
 from ampere.core.layers import Layer, Role
-from ampere.core.workloads import Workload
+from ampere.core.workloads import ModelSpec, Workload
 from ampere.errors import DataError
+from ampere.estimators.base import Cost
 from ampere.records.failure import Cause, Failure
 from ampere.records.measurement import Measurement
 from fakes import FakeDevice, exact, known_cost, plain_kind, plain_layer, plain_model, total
@@ -142,7 +144,7 @@ def test_from_end_to_end_members_are_estimated_from_few_networks(tmp_path: Path)
         device=device,
         strategy=ampere.Strategy(max_measurements=14, tolerance=1e-9),
     )
-    assert len(profile.measurements) == 14
+    assert len(profile.measurements) == 14 + 2  # and two of them again, at the end
     from ampere.pytorch.models import read
 
     layers = read(_net(24), (8,))
@@ -157,7 +159,28 @@ def test_from_end_to_end_members_are_estimated_from_few_networks(tmp_path: Path)
         device=device,
         strategy=ampere.Strategy(max_measurements=14, tolerance=1e-9),
     )
-    assert len(again.measurements) == 14  # nothing is measured twice
+    assert len(again.measurements) == 14 + 2  # it knew enough, and nothing was measured
+
+
+def test_it_comes_back_to_a_model_by_name_as_such(tmp_path: Path) -> None:
+    """What is built from its layers is another program, and may cost something else."""
+    probes = [
+        Network(each.name, Workload(model=ModelSpec(each.name)), each.layers) for each in pool(6)
+    ]
+    device = Named()
+    journal, _ = open_journal(tmp_path / "p.ampere", device)
+    with journal:
+        run_profiler(Prober(probes, asked(), tolerance=1e-9, limit=6), device, journal)
+        assert len(journal.measurements) == 6 + 2
+    models = [workload.model for workload in device.seen if workload.stage == "step"]
+    assert models[-2:] == models[:2]
+
+
+class Named(FakeDevice):
+    """All models cost the same."""
+
+    def _once(self, workload: Workload) -> Cost:
+        return super()._once(workload) if workload.model is None else Cost(0.02, 0.0, 0.005, 0.0)
 
 
 def test_joules_may_be_limited(tmp_path: Path) -> None:

@@ -16,7 +16,11 @@ def test_check_says_both_verdicts(device: FakeDevice) -> None:
     assert "quiet     yes" in result.stdout
     assert "additive  yes" in result.stdout
     assert "joules are simulated, not measured" in result.stdout
-    assert "14/14 done" in result.stderr
+    assert "19/19 done" in result.stderr  # seven stacks, three orders, three of them thrice more
+    assert row["repeats"]["degrees"] == 6  # three in three sittings
+    assert row["at_once"]["degrees"] == 3
+    assert 60 <= row["repeats"]["apart_s"] < 90  # by the fake's clock, which has paused
+    assert row["at_once"]["apart_s"] < 30
 
 
 def test_a_bad_verdict_is_still_an_answer(device: FakeDevice) -> None:

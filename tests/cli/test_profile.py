@@ -18,6 +18,7 @@ from ampere.records.journal import read_journal
 from ampere.sittings.effort import Effort
 from cli.runner import answer, check_bad_line, last_line, run
 from fakes import FakeDevice
+from processes import ACCEPT_BUSY
 
 
 def test_profile_estimate_evaluate(net: Path, device: FakeDevice) -> None:
@@ -68,7 +69,7 @@ def test_a_profile_is_of_the_loss_that_it_was_made_with(net: Path, device: FakeD
 
 
 def test_a_real_profile(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = ("--quick", "--threads", 1, "--profile", "net.ampere")
+    machine = ("--quick", "--threads", 1, "--profile", "net.ampere", ACCEPT_BUSY)
     result = run("profile", "net.py:Net", *machine, "--measurements", 4, "--json")
     row = answer(result)
     assert row["failed"] == 0
@@ -86,7 +87,7 @@ def test_a_real_profile(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_ctrl_c_keeps_what_was_measured_and_goes_on(net: Path) -> None:
     path = net.parent / "net.ampere"
-    line = ["profile", "net.py:Net", "--profile", str(path), "--threads", "1"]
+    line = ["profile", "net.py:Net", "--profile", str(path), "--threads", "1", ACCEPT_BUSY]
     line += ["--method", "paper"]  # it asks for many; this net's family has few members
     process = subprocess.Popen(
         [sys.executable, "-m", "ampere", *line],
@@ -108,7 +109,7 @@ def test_ctrl_c_keeps_what_was_measured_and_goes_on(net: Path) -> None:
         warnings.simplefilter("error")  # not even the last line is torn
         _, before = read_journal(path)
     assert len(before) >= 1  # the second may not have reached the disk
-    assert run(*line, "--time-limit", 1).exit_code == 0
+    assert run(*line, "--max-points", 2).exit_code == 0
     _, after = read_journal(path)
     assert after[: len(before)] == before
     assert len(after) > len(before)

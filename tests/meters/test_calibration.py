@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import math
 import os
@@ -36,10 +37,18 @@ from ampere.meters.calibration import (
     stored,
 )
 from ampere.meters.drivers.fake import FakeMeter
+from ampere.meters.surroundings import Evidence, Look, Surroundings
 
 WHEN = "2026-01-31T12:00:00+00:00"
 FITTED = Calibration(1.5, 3.25, 0.02, "the meter rapl", WHEN)
+BUSY = calibration.BUSY
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@pytest.fixture(autouse=True)
+def beside_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests run side by side, so there is other work on this machine, by design."""
+    monkeypatch.setattr(calibration, "BUSY", math.inf)
 
 
 def loads(idle_w: float, active_w: float, *busy: float, noise: float = 0.0) -> list[Load]:
@@ -222,6 +231,39 @@ def test_no_process_is_left_whatever_happens(monkeypatch: pytest.MonkeyPatch) ->
         run_loads(Broken(), 1)
     assert started
     assert not any(Path(f"/proc/{pid}").exists() for pid in started)
+
+
+class Neighbours(Surroundings):
+    """Others and the load itself have used so many CPU-seconds."""
+
+    used_s = 0.0
+
+    def since(self, before: Look) -> Evidence:
+        return Evidence(cpu_s=0.0, cores=2, others_s=self.used_s)
+
+
+def test_other_work_is_in_the_joules_and_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "SECONDS", 0.05)
+    monkeypatch.setattr(calibration, "BUSY", BUSY)
+    monkeypatch.setattr(calibration, "Surroundings", Neighbours)
+    monkeypatch.setattr(Neighbours, "used_s", 0.05 * 0.09)
+    assert calibration._run_load(Supply(), 0, 0.05).cpu_s == 0.0
+    monkeypatch.setattr(Neighbours, "used_s", 0.05 * 0.5)
+    with pytest.raises(MeterFault, match=r"^other programs had 0\.50 cores meanwhile: end them, "):
+        run_loads(Supply(), 1)
+
+
+@linux
+def test_the_load_itself_is_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibration, "BUSY", BUSY)
+    monkeypatch.setattr(calibration, "Surroundings", Neighbours)
+    used_s = itertools.cycle([0.0, 0.1])
+    monkeypatch.setattr(calibration, "_cpu_s", lambda processes: next(used_s))
+    monkeypatch.setattr(Neighbours, "used_s", 0.1)  # all of it is the load's
+    assert calibration._run_load(Supply(), 2, 0.05).cpu_s == 0.1
+    monkeypatch.setattr(Neighbours, "used_s", 0.11)
+    with pytest.raises(MeterFault, match=r"other programs had 0\.20 cores"):
+        calibration._run_load(Supply(), 2, 0.05)
 
 
 # --- keeping --------------------------------------------------------------------------------------

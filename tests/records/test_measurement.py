@@ -31,7 +31,7 @@ layers = st.builds(
         names,
         st.sampled_from(Role),
         names,
-        st.dictionaries(names, st.integers() | st.text(max_size=4), max_size=3),
+        st.dictionaries(names, st.integers(-(10**30), 10**30) | st.text(max_size=4), max_size=3),
     ),
     st.builds(Widths, st.dictionaries(names, st.integers(1, 10**6), max_size=3)),
     st.builds(Features, st.none() | at_least_0, st.none() | at_least_0, st.none() | at_least_0),
@@ -53,6 +53,8 @@ measurements = st.builds(
     st.none(),
     at_least_0,
     st.dictionaries(names, st.lists(at_least_0, max_size=3), max_size=2),
+    st.floats(0, 100),
+    st.text(max_size=8),
 )
 failures = st.builds(
     Measurement,

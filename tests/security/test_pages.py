@@ -14,14 +14,17 @@ import pytest
 from playwright.sync_api import Browser
 from torch import nn
 
+from ampere.core.fingerprint import Fingerprint
 from ampere.evaluation.check import Check
 from ampere.evaluation.evaluation import Evaluation, ModelResult
+from ampere.evaluation.measured import Measured
 from ampere.meters.base import Provenance
 from ampere.profiles.profile import Profile
 from ampere.pruning.budget import parse_budget
 from ampere.pruning.result import Pruning
 from ampere.pruning.search import Search
 from ampere.pytorch.pruning.slimmer import Slim
+from ampere.records.repeats import Repeats
 from ampere.reports.html import Report
 from ampere.reports.profile_page import report
 from ampere_paper.experiments import EXPERIMENTS
@@ -44,6 +47,7 @@ INJECTED = (
 EVIL_SVG = f"""<svg xmlns="http://www.w3.org/2000/svg" width="99" height="99" onload="{RUN}">
 <script>{RUN};parent.{RUN}</script><image href="http://127.0.0.1:9/x.png"/></svg>"""
 
+REPEATS = Repeats(within=0.04, between=0.02, degrees=3, apart_s=9.0, when=attack("when"))
 NAMES = frozenset({"title", "case", "set", "model", "device", "untrained"})  # texts in data
 
 
@@ -151,8 +155,10 @@ def an_evaluation() -> Evaluation:
 
 def a_check() -> Check:
     return Check(
-        repeat_error=0.02,
-        burst_spread=0.04,
+        repeats=replace(REPEATS, apart_s=90.0),
+        at_once=REPEATS,
+        foreign_load=0.1,
+        advice=(attack("advice"),),
         depths=(0, 1, 2),
         stacked_j=(0.01, 0.02, 0.03),
         slope_j=0.01,
@@ -163,6 +169,12 @@ def a_check() -> Check:
         provenance=Provenance.SIMULATED,
         idle_w=2.7,
     )
+
+
+def a_measured(profile: Profile) -> Measured:
+    row = replace(profile.measurements[2], device=attack("id"), sitting=attack("sitting"))
+    device = Fingerprint({"device": attack("board")})
+    return Measured((row, row), REPEATS, device, attack("measured"))
 
 
 def a_study() -> Study:
@@ -182,14 +194,16 @@ def test_notebooks(browser: Browser, profile: Profile, tmp_path: Path) -> None:
         profile.estimate(profile.measurements[2].layers, battery_wh=5.0),
         profile.estimate((*profile.measurements[2].layers, uncovered)),
     )
-    results = (profile, *estimates, an_evaluation(), a_check(), a_pruning(profile), a_study())
+    results = (profile, *estimates, an_evaluation(), a_check(), a_measured(profile),
+               a_pruning(profile), a_study())  # fmt: skip
     pages = "\n".join(result._repr_html_() for result in results)
     path = tmp_path / "notebook.html"
     path.write_text(
         f"<!doctype html><meta charset=utf-8><title>notebook</title>{pages}", encoding="utf-8"
     )
     fields = ("device", "model", "notes", "operation", "layer", "kind", "stranger", "pruned", "cut",
-              "reason", "curve", "data", "budget", "strategy", "warning", "optimizer")  # fmt: skip
+              "reason", "curve", "data", "budget", "strategy", "warning", "optimizer", "order",
+              "advice", "measured", "board")  # fmt: skip
     with open_file(browser, path) as watched:
         check_harmless(watched, path, fields, scripts=0)
 

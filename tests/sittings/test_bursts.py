@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from ampere.acquisition import bursts
 from ampere.devices.base import Burst
 from ampere.errors import MeterError, MeterFault
+from ampere.sittings import bursts
 from fakes import FakeDevice, total
 
 from .devices import JOBS, MODELS, Faulty
@@ -43,13 +43,14 @@ def test_a_meter_that_always_errs_is_told_with_its_last_reason() -> None:
     assert device.tried == bursts.TRIES
 
 
-def test_a_trial_has_joules_only_if_the_meter_moved() -> None:
+def test_a_trial_has_a_burst_only_if_the_meter_moved() -> None:
     device = Faulty({2})
     handle = device.load(JOBS[1][0]).handle
     moved, still = (bursts.try_burst(device, handle, 3) for _ in range(2))
-    assert moved.energy_j == pytest.approx(3 * total(MODELS[1]).energy_j)
-    assert moved.time_s == pytest.approx(3 * total(MODELS[1]).time_s)
-    assert (still.steps, still.energy_j) == (3, None)
+    assert moved.burst is not None
+    assert moved.burst.energy_j == pytest.approx(3 * total(MODELS[1]).energy_j)
+    assert moved.burst.time_s == moved.time_s == pytest.approx(3 * total(MODELS[1]).time_s)
+    assert (still.steps, still.burst) == (3, None)
     assert 0 < still.time_s < 1  # by our own clock: the fake only says that time has passed
 
 

@@ -1,10 +1,11 @@
-"""Measuring: costs are recovered, drift divided out, outliers marked, failures told."""
+"""Measuring: costs are recovered, drift divided out, stumbles pulled back, failures told."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from ampere.core.layers import Features
@@ -14,6 +15,7 @@ from ampere.errors import DeviceError, MeterError, MeterFault
 from ampere.meters.base import Provenance
 from ampere.records.failure import Cause, Failure
 from ampere.records.measurement import Measurement
+from ampere.records.steady import clipped, steady
 from ampere.sittings.effort import Effort, suited
 from ampere.sittings.measure import measure
 from ampere.sittings.reference import take_reference
@@ -57,22 +59,42 @@ def test_joules_and_seconds_are_recovered() -> None:
         assert Measurement.from_json(row.to_json()).layers == row.layers
 
 
-def test_a_drift_that_all_share_is_divided_out() -> None:
+def test_a_drift_that_all_share_is_divided_out_by_one_factor_a_row() -> None:
     rows = measure(FakeDevice(drift=drifting), JOBS, NOMINAL)
     assert max(errors(rows)) < 0.02
     for row in rows:  # and without dividing, it would be there
         raw = sum(row.bursts["energy_j"]) / len(row.bursts["energy_j"])
-        assert abs(raw / total(row.layers).energy_j - 1) > 0.1
-        assert max(row.bursts["drift"]) > 1.3
+        assert abs(raw / total(row.layers).energy_j - 1) > 0.15
+        (slower,), (hungrier,) = set(row.bursts["drift"]), set(row.bursts["energy_drift"])
+        pulled_back = steady(row.bursts["energy_j"], row.bursts["time_s"]).mean()
+        assert row.energy_j_per_step == pytest.approx(pulled_back / hungrier, rel=1e-4)
+        assert slower == hungrier  # by this fake
+        assert "marks" not in row.bursts
 
 
 @pytest.mark.parametrize("factor", [0.5, 2.0])
-def test_a_device_that_is_slower_than_at_calibration_is_measured_as_it_was_then(
-    factor: float,
-) -> None:
+def test_a_pace_that_nobody_is_shown_to_follow_is_told_and_not_divided_out(factor: float) -> None:
     rows = measure(FakeDevice(drift=lambda clock_s: factor), JOBS, NOMINAL)
-    assert max(errors(rows)) < 1e-9
-    assert all(drift == pytest.approx(factor) for row in rows for drift in row.bursts["drift"])
+    assert errors(rows) == pytest.approx([abs(factor - 1)] * 3)
+    for row in rows:
+        assert set(row.bursts["drift"]) == set(row.bursts["energy_drift"]) == {1.0}
+        assert row.bursts["marks"] == ["pace"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "divided_by"), [(0.8, 0.8), (1.2, 1.2), (0.5, 1 / 1.3), (2.0, 1.3)]
+)
+def test_a_pace_that_is_known_to_be_followed_is_divided_out_up_to_thirty_percent(
+    factor: float, divided_by: float
+) -> None:
+    known = measure(FakeDevice(drift=drifting), JOBS, NOMINAL)
+    rows = measure(FakeDevice(drift=lambda clock_s: factor), JOBS, NOMINAL, known=known)
+    for row in rows:
+        assert row.energy_j_per_step == pytest.approx(
+            factor / divided_by * total(row.layers).energy_j, rel=0.005
+        )
+        assert row.bursts["drift"] == pytest.approx([divided_by] * row.repeats, rel=0.005)
+        assert row.bursts.get("marks", []) == ([] if divided_by == factor else ["pace"])
 
 
 def test_noise_averages_out_and_is_told_as_spread() -> None:
@@ -81,17 +103,23 @@ def test_noise_averages_out_and_is_told_as_spread() -> None:
     assert all(0.03 < row.spread < 0.09 for row in rows)
 
 
-def test_outliers_are_marked_and_left_out_but_kept() -> None:
+def test_bursts_that_stumbled_are_pulled_back_and_none_is_left_out() -> None:
     rows = measure(Hiccuping(noise=0.01), JOBS, NOMINAL, Effort(min_rounds=24, max_rounds=24))
     for row in rows:
-        marked = row.bursts["outlier"]
-        assert len(marked) >= 2
-        assert len(row.bursts["energy_j"]) == len(row.bursts["time_s"]) == 24
-        assert row.repeats == 24 - len(marked)
-        true = total(row.layers).time_s
-        spikes = [i for i, value in enumerate(row.bursts["time_s"]) if value > 4 * true]
-        assert set(spikes) <= set(marked)
+        true = total(row.layers)
+        assert row.repeats == len(row.bursts["energy_j"]) == len(row.bursts["time_s"]) == 24
+        assert sum(value > 4 * true.time_s for value in row.bursts["time_s"]) == 3
+        assert sum(row.bursts["energy_j"]) / 24 > 1.4 * true.energy_j  # as they were read
+        assert row.time_s_per_step == pytest.approx(true.time_s, rel=0.02)
+        assert "outlier" not in row.bursts
     assert max(errors(rows)) < 0.02
+
+
+def test_a_device_that_mostly_stumbles_does_not_claim_to_be_sure() -> None:
+    effort = Effort(min_rounds=5, max_rounds=30, target=0.01)
+    for row in measure(FakeDevice(noise=0.5, seed=1), JOBS, NOMINAL, effort):
+        assert row.spread > 0.05
+        assert row.repeats == 30
 
 
 def test_a_quiet_device_is_done_after_the_fewest_rounds() -> None:
@@ -101,10 +129,24 @@ def test_a_quiet_device_is_done_after_the_fewest_rounds() -> None:
 
 def test_a_noisy_device_takes_more_rounds_up_to_the_cap() -> None:
     effort = Effort(min_rounds=5, max_rounds=30, target=0.02)
-    few = measure(FakeDevice(noise=0.07, seed=1), JOBS, NOMINAL, effort)
-    assert all(5 < len(row.bursts["time_s"]) < 30 for row in few)
-    many = measure(FakeDevice(noise=0.5, seed=1), JOBS, NOMINAL, effort)
-    assert all(len(row.bursts["time_s"]) == 30 for row in many)
+    few = measure(FakeDevice(noise=0.07, seed=0), JOBS, NOMINAL, effort)
+    assert all(5 < row.repeats < 30 for row in few)
+    assert all(row.error <= 0.02 for row in few)
+    many = measure(FakeDevice(noise=0.07, seed=0), JOBS, NOMINAL, replace(effort, target=0.005))
+    assert [row.repeats for row in many] == [30, 30, 30]
+    assert all(row.error > 0.005 for row in many)
+
+
+def test_who_has_settled_leaves_the_rounds_and_is_kept_at_once() -> None:
+    effort = Effort(min_rounds=5, max_rounds=30, target=0.02)
+    kept: list[Measurement] = []
+    rows = measure(FakeDevice(noise=0.07, seed=0), JOBS, NOMINAL, effort, keep=kept.append)
+    assert kept == sorted(rows, key=lambda row: row.repeats)
+    assert len({row.repeats for row in rows}) == 3
+    for row in rows:
+        assert len(row.bursts["at"]) == len(row.bursts["reference_time_s"]) == row.repeats
+        before = clipped(np.array(row.bursts["time_s"][:-1]))
+        assert before.std(ddof=1) / before.mean() / math.sqrt(row.repeats - 1) > 0.02
 
 
 @pytest.mark.parametrize("where", ["fails_to_load", "fails_to_run"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,21 +13,23 @@ from ampere.errors import Crashed, DeviceError, Hung, MeasurementFailed, ModelEr
 from ampere.records.failure import Cause, Failure
 from ampere.records.measurement import Measurement
 from ampere.sittings.effort import Effort
-from ampere.sittings.run import Drift, Run
+from ampere.sittings.run import Beat, Drift, Run
 from fakes import FakeDevice
 
 from .devices import JOBS, MODELS, NOMINAL
 
-
-def run_of(*energies_j: float) -> Run:
-    """A run with bursts of two steps that took these joules, and a second, each step."""
-    bursts = [Burst(2, 2 * energy_j, 2.0) for energy_j in energies_j]
-    return Run(JOBS[0][0], MODELS[0], handle=1, steps=2, bursts=bursts)
+AROUND = Burst(1, NOMINAL.energy_j, NOMINAL.time_s)  # of the reference
 
 
-def still(run: Run) -> Drift:
-    ones = [1.0] * len(run.bursts)
-    return Drift(energy=ones, time=ones)
+def run_of(*energies_j: float, times_s: Sequence[float] = ()) -> Run:
+    """A run with bursts of two steps that took these joules and seconds, or one, each step."""
+    beats = [
+        Beat(Burst(2, 2 * energy_j, 2 * time_s), at=100.0 + i, before=AROUND, after=AROUND)
+        for i, (energy_j, time_s) in enumerate(
+            zip(energies_j, times_s or [1.0] * len(energies_j), strict=True)
+        )
+    ]
+    return Run(JOBS[0][0], MODELS[0], handle=1, steps=2, beats=beats)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +57,11 @@ def test_what_goes_wrong_with_it_is_its_failure(error: type[Exception], cause: C
 
 def test_samples_stand_beside_the_joules_where_the_meter_has_them() -> None:
     run = run_of(1.0, 2.0, 1.5)
-    assert "samples" not in run.conclude(FakeDevice(), still(run), NOMINAL, 0.0).bursts
-    run.bursts = [replace(burst, samples=12 + i) for i, burst in enumerate(run.bursts)]
-    row = run.conclude(FakeDevice(), still(run), NOMINAL, 0.0)
+    assert "samples" not in run.conclude(FakeDevice(), Drift(), NOMINAL, 0.0).bursts
+    run.beats = [
+        replace(beat, burst=replace(beat.burst, samples=12 + i)) for i, beat in enumerate(run.beats)
+    ]
+    row = run.conclude(FakeDevice(), Drift(), NOMINAL, 0.0)
     assert row.bursts["samples"] == [12, 13, 14]
     assert Measurement.from_json(row.to_json()).bursts["samples"] == [12, 13, 14]
 
@@ -72,18 +77,31 @@ def test_a_device_that_is_lost_is_nobodys_failure() -> None:
 
 def test_it_has_settled_when_its_standard_error_is_under_the_target() -> None:
     run = run_of(1.0, 1.1, 0.9, 1.05, 0.95)  # a standard deviation of 0.079, √5 less for the mean
-    assert run.is_settled(still(run), target=0.036)
-    assert not run.is_settled(still(run), target=0.035)
-    assert not replace(run, bursts=run.bursts[:2]).is_settled(still(run_of(1, 1)), target=0.036)
+    assert run.is_settled(target=0.036)
+    assert not run.is_settled(target=0.035)
+    assert not replace(run, beats=run.beats[:2]).is_settled(target=0.036)
+    seconds = run_of(*[1.0] * 5, times_s=[1.0, 1.1, 0.9, 1.05, 0.95])  # they have to settle, too
+    assert seconds.is_settled(target=0.036)
+    assert not seconds.is_settled(target=0.035)
 
 
-def test_drift_is_divided_out_and_an_outlier_left_out() -> None:
-    factors = [1.0, 2.0, 1.0, 2.0, 1.0]
-    drift = Drift(energy=factors, time=factors)
-    run = run_of(1.0, 2.0, 1.0, 2.0, 9.0)
-    run.bursts = [replace(b, time_s=2 * f) for b, f in zip(run.bursts, factors, strict=True)]
-    run.began_at = [0.0] * 5
-    row = run.conclude(FakeDevice(), drift, NOMINAL, reference_s=0.0)
-    assert (row.energy_j_per_step, row.time_s_per_step, row.repeats) == (1.0, 1.0, 4)
-    assert row.bursts["outlier"] == [4]
-    assert row.bursts["energy_j"] == [1.0, 2.0, 1.0, 2.0, 9.0]  # as they were read
+def test_a_burst_that_stumbled_counts_as_slow_as_one_may_be_and_drift_is_divided_out() -> None:
+    run = run_of(1.0, 1.0, 1.0, 1.0, 9.0, times_s=[1.0, 1.0, 1.0, 1.0, 9.0])
+    row = run.conclude(FakeDevice(), Drift(energy=2.0, time=0.5), NOMINAL, reference_s=0.0)
+    assert row.energy_j_per_step == pytest.approx((4 + 1.1) / 5 / 2.0)
+    assert row.time_s_per_step == pytest.approx((4 + 1.1) / 5 / 0.5)
+    assert row.repeats == 5
+    assert row.spread > 1.0  # nobody hides that it stumbled
+    assert row.bursts["energy_j"] == [1.0, 1.0, 1.0, 1.0, 9.0]  # as they were read
+    assert row.bursts["time_s"] == [1.0, 1.0, 1.0, 1.0, 9.0]
+    assert row.bursts["energy_drift"] == [2.0] * 5
+    assert row.bursts["drift"] == [0.5] * 5
+    assert row.bursts["at"] == [100.0, 101.0, 102.0, 103.0, 104.0]
+    assert (row.bursts["median_energy_j"], row.bursts["median_time_s"]) == (1.0, 1.0)
+
+
+def test_joules_that_lie_far_from_the_others_are_pulled_to_where_far_begins() -> None:
+    row = run_of(1.0, 1.1, 0.9, 1.05, 9.0).conclude(FakeDevice(), Drift(), NOMINAL, reference_s=0.0)
+    far_j = 1.05 + 3.5 * 0.05 / 0.6745  # their median, and the median deviation from it
+    assert row.energy_j_per_step == pytest.approx((1.0 + 1.1 + 0.9 + 1.05 + far_j) / 5)
+    assert row.time_s_per_step == 1.0

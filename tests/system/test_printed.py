@@ -23,6 +23,7 @@ from ampere.profiles.profile import Profile
 from ampere.records.failure import Failure
 from ampere.records.journal import Header
 from ampere.records.measurement import Measurement
+from ampere.records.repeats import Repeats
 from golden_files import agreed
 
 CONV1 = LayerKind("first conv2d3x3+relu @3x32x32 b10", Role.FIRST, "conv2d", {"batch": 10})
@@ -100,8 +101,10 @@ def an_evaluation() -> Evaluation:
 
 def a_check() -> Check:
     return Check(
-        repeat_error=0.021,
-        burst_spread=0.043,
+        repeats=Repeats(within=0.043, between=0.021, degrees=6, apart_s=83.0),
+        at_once=Repeats(within=0.041, between=0.012, degrees=3, apart_s=9.0),
+        foreign_load=0.08,
+        advice=("ending other programs: they had 8.0 % of a core meanwhile",),
         depths=(0, 1, 2, 3, 4, 5, 6),
         stacked_j=(0.010, 0.014, 0.018, 0.0221, 0.026, 0.0299, 0.034),
         slope_j=0.004,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -12,10 +12,11 @@ from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.prober import make_prober
 from ampere.acquisition.progress import Event, Watch, unwatched
 from ampere.acquisition.strategy import Strategy
+from ampere.core import units
 from ampere.core.fingerprint import changed_conditions, refuse_to_mix
 from ampere.core.layers import Layer, Role
 from ampere.core.variants import Variant
-from ampere.core.workloads import Workload
+from ampere.core.workloads import Workload, WorkloadIdentity, workload_identity
 from ampere.devices.base import Device
 from ampere.errors import DataError, FingerprintError, JournalError
 from ampere.records.journal import Header, Journal
@@ -110,6 +111,7 @@ def run_profiler(
     nominal = reference_of(journal.header, device, effort, limit)
     begun_s, spent_j = limit.spent_s, 0.0
     done: list[Measurement] = []
+    asked: dict[WorkloadIdentity, Variant | Network] = {}
 
     def keep(row: Measurement) -> None:
         nonlocal spent_j
@@ -139,36 +141,41 @@ def run_profiler(
         left = round(min(profiler.remaining, max(affordable, 0)))
         left_s = min(left * pace_s, limit.left_s)
         watch(Event(doing, len(done), len(done) + left, left_s))
+        asked.update((workload_identity("step", each.layers), each) for each in networks)
         sit(networks)
-    come_back(done, comebacks, device, limit, sit, watch)
+    good = [row for row in done if row.failed is None and row.stage == "step"]
+    again = [asked[workload_identity(row.stage, row.layers)] for row in good[: comebacks.networks]]
+    if spent_j < energy_limit_j:
+        come_back(
+            again,
+            comebacks,
+            device,
+            limit,
+            sit,
+            lambda event: watch(replace(event, done=len(done), total=len(done) + event.total)),
+        )
     watch(Event("done", len(done), len(done), 0.0))
 
 
 def come_back(
-    rows: Sequence[Measurement],
+    networks: Sequence[Variant | Network],
     comebacks: Comebacks,
     device: Device,
     limit: Limit,
-    sit: Callable[[Sequence[Network]], None],
+    sit: Callable[[Sequence[Variant | Network]], None],
     watch: Watch = unwatched,
 ) -> None:
     """Measure some networks again at the end, and again after each pause, if there is time."""
-    good = [row for row in rows if row.failed is None and row.stage == "step"]
-    chosen = [
-        Network(f"network {i + 1} again", Workload(row.layers), row.layers)
-        for i, row in enumerate(good[: comebacks.networks])
-    ]
-    for again in range(comebacks.sittings if chosen else 0):
+    many = len(networks)
+    for again in range(comebacks.sittings if networks else 0):
         pause_s = comebacks.pause_s if again else 0.0
-        if limit.left_s < pause_s + NETWORK_S * len(chosen):
+        if limit.left_s < pause_s + NETWORK_S * many:
             return
-        done = len(rows)
         if pause_s:
-            watch(Event("waiting, to come back once more", done, done + len(chosen), pause_s))
+            watch(Event("waiting, to come back once more", 0, many, pause_s))
             rest(device, pause_s)
-        doing = f"{len(chosen)} networks again"
-        watch(Event(doing, done, done + len(chosen), NETWORK_S * len(chosen)))
-        sit(chosen)
+        watch(Event(f"{units.plural(many, 'network')} again", 0, many, NETWORK_S * many))
+        sit(networks)
 
 
 def rest(device: Device, pause_s: float) -> None:

@@ -1,10 +1,13 @@
 """Drift: what a machine's pace does to a workload, as far as the reference is known to tell it.
 
-    log value of a sitting  =  log cost  +  share × log(its reference / nominal)  +  noise
+    log value  =  (1 − share) × log steady  +  share × (log mean − log(reference / nominal))
+
+    steady   of its bursts, those that stumbled pulled back    mean   of its bursts as they are
 
 The reference is a witness. A machine that warms up slows everything alike, and then the share is 1;
 on a calm machine, or for a workload that its moods do not reach, what the reference does is its own
-affair, and dividing by it would only add its noise. So the share is learned, by regression over all
+affair, and dividing by it would only add its noise. So the share is learned (what stumbles together
+is divided out, what stumbles alone is pulled back, and nothing is both), by regression over all
 moments at which both were seen: the rounds of every row, and the sittings of networks that were
 measured more than once. It is 0 until it is shown not to be chance, and for each workload no more
 than its own bursts allow; a workload's own sittings outweigh those of others. The reference's
@@ -25,7 +28,7 @@ from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.core.workloads import WorkloadIdentity, workload_identity
 from ampere.records.measurement import Measurement
-from ampere.records.steady import FEW, clipped, steady
+from ampere.records.steady import FEW, clipped, settled, steady
 
 Quantity = Literal["energy_j", "time_s"]
 BOUND = math.log(1.3)  # of what the reference may say
@@ -55,9 +58,14 @@ class Series:
         return float(values.std(ddof=1) / values.mean()) if len(values) > 1 else 0.0
 
     @property
+    def mean(self) -> float:
+        """What the workload came to with all that befell it."""
+        return settled(self.own)
+
+    @property
     def level(self) -> float:
-        """What the reference came to."""
-        return float(steady(self.reference, self.reference_s).mean())
+        """What the reference came to with all that befell it."""
+        return settled(self.reference)
 
     @property
     def rounds(self) -> Evidence:
@@ -103,10 +111,10 @@ class Evidence:
     @property
     def share(self) -> float:
         """How much of the reference's deviation workloads share: 0 unless it is no chance."""
-        if self.xy <= 0 or self.xx <= 0:
+        sure = self.xy / math.sqrt(self.xx) if self.xx > 0 else 0.0  # in standard errors
+        if sure <= SURE:
             return 0.0
-        sure = self.xy / math.sqrt(self.xx)  # in standard errors
-        return min(self.xy / self.true, 1.0) * max(0.0, 1 - (SURE / sure) ** 2)
+        return min(self.xy / self.true, 1.0) * (1 - (SURE / sure) ** 2)
 
     @property
     def most(self) -> float:
@@ -153,7 +161,7 @@ class Following:
         nominal: float,
         beside: Evidence = Evidence(),
     ) -> float:
-        """What to divide a workload's values of this sitting by.
+        """What to divide a workload's steady value of this sitting by.
 
         Args:
             stage: Of the workload.
@@ -164,9 +172,14 @@ class Following:
         """
         share = min((self.known + beside).share, series.rounds.most)
         own = self.repeated.get(workload_identity(stage, layers), Evidence())
-        share = min(max((own.xy + OTHERS * share) / (own.true + OTHERS), 0.0), 1.0)
-        deviation = math.log(series.level / nominal)
-        return math.exp(share * min(max(deviation, -BOUND), BOUND))
+        share = (own.true * own.share + OTHERS * share) / (own.true + OTHERS)
+        deviation = _bounded(math.log(series.level / nominal))
+        pulled_back = math.log(float(series.steady.mean()) / series.mean)
+        return math.exp(_bounded(share * (pulled_back + deviation)))
+
+
+def _bounded(deviation: float) -> float:
+    return min(max(deviation, -BOUND), BOUND)
 
 
 def series_of(row: Measurement, quantity: Quantity) -> Series | None:

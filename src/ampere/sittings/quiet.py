@@ -75,7 +75,7 @@ def load_of(bursts: Sequence[Burst], *, whole_machine: bool) -> Load:
         stolen=_sum(each.stolen_s for _, each in told) / (time_s * used),
         absent=_sum(each.absent_s for _, each in told) / time_s,
         # Each end of a burst is rounded to a tick, evenly: two standard deviations of them all.
-        rounding=2 * TICK_S * math.sqrt(len(told) / 6) / shared_s,
+        rounding=TICK_S * max(2 * math.sqrt(len(told) / 6), 1.0) / shared_s,
     )
 
 

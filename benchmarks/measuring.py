@@ -1,0 +1,1082 @@
+"""What disturbances, drift and thrift do to measurements, with this code and with that before it.
+
+    python benchmarks/measuring.py                        # all parts, 45 to 55 minutes on 2 cores
+    python benchmarks/measuring.py --parts matrix,speed
+    python benchmarks/measuring.py --tables               # anew, from what was kept
+    python benchmarks/measuring.py --quick                # does it run? a few minutes
+
+The code before is a git worktree in build/before, removed at the end; its commands run in processes
+of their own, in turn with those of this code and never beside them.
+
+    matrix    20 minutes  `ampere measure` beside other work, against what it says undisturbed
+    repeats    6 minutes  how sittings agree, raw and corrected, as it is and with a drift on top
+    speed      6 minutes  seconds of `ampere measure` and of `ampere profile`
+    accuracy  20 minutes  estimates from profiles of both, against members metered by plain bursts
+
+Tables go to docs/paper/measuring.md, what they are made of to benchmarks/results; with --quick only
+the latter, to build. Leave the machine alone meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import itertools
+import json
+import math
+import os
+import random
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from statistics import fmean, median
+from typing import IO, Any, TypeVar, cast
+
+import numpy as np
+import torch
+from machine import RESULTS, machine_line, write_section
+from torch import nn
+
+import ampere
+from ampere.core.boundary.tool import end_group, ended_with
+from ampere.core.fingerprint import Fingerprint, local_fingerprint
+from ampere.core.types import Json
+from ampere.core.workloads import ModelSpec, Workload, workload_identity
+from ampere.devices.base import Burst, Device, Loaded
+from ampere.errors import Busy
+from ampere.meters.base import Resolution
+from ampere.meters.surroundings import Watched
+from ampere.pytorch.models import read
+from ampere.records.measurement import REACH, Measurement, succeeded, utc_now
+from ampere.sittings.bursts import take_burst, warm_up
+from ampere.sittings.measure import Work, measure
+from ampere.sittings.reference import Reference, take_reference
+
+T = TypeVar("T")
+Keep = Callable[[Mapping[str, Json]], None]
+ROOT = Path(__file__).resolve().parent.parent
+BEFORE = "40a52b2"
+PAGE = "measuring.md"
+LOOK_S = 0.05  # between looks at a process that runs: more of them would be work beside it
+# When each is given up:
+GIT_S, MEASURE_S, PROFILE_S, METER_S, READY_S = 60.0, 120.0, 400.0, 240.0, 120.0
+TRIES = 3  # of what was refused because somebody else kept the machine busy
+NEAR = 0.1  # of the undisturbed value: not disturbed
+BEGUN = 4  # answers of a worker, after which its first bursts run
+HALF = 40  # answers after half of the bursts, where no undisturbed run tells
+STOPPED_S, STOPS_S = 0.06, 0.15  # how long a worker is stopped, and how often
+WAVE, WAVE_S = 0.15, 47.0  # the drift that is put on top
+AS_IT_IS, DRIFT, CALM = "as it is", f"a drift of ±{WAVE:.0%} on top", "calm"
+NOISES = (0.02, 0.05)  # of bursts of the calm device
+MOST_RATIO, MOST_DRIFTING = 1.1, 0.5  # bars for corrected errors, as multiples of raw ones
+PLAIN_S, PLAIN_BURSTS = 0.1, 8  # bursts that members are metered by
+MEMBERS_SEED = 1
+MEASURED = (("zoo:lenet5",), ("zoo:resnet", "--threads", "1"))
+PROFILED = "zoo:cnn5"
+REFUSED = "--accept-busy"  # what a refusal because of other work advises
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of everything."""
+
+    workloads: tuple[tuple[str, int], ...] = (
+        ("zoo:lenet5", 1),
+        ("zoo:cnn5", 1),
+        ("zoo:lstm", 2),
+        ("zoo:resnet", 1),
+    )
+    quiet: int = 3  # undisturbed runs before and after a workload's cells
+    sittings: int = 10
+    apart_s: float = 15.0
+    calm: int = 100
+    repeats: int = 4
+    families: tuple[str, ...] = ("lenet5", "cnn5", "har", "lstm", "transformer", "resnet")
+    times: int = 3
+    networks: int = 12
+    members: int = 6
+
+
+QUICK = Scale((("zoo:lenet5", 1),), 1, 2, 1.0, 5, 2, ("lenet5",), 2, 6, 3)
+BEGAN_S = time.monotonic()
+
+
+def say(text: str) -> None:
+    minutes, seconds = divmod(int(time.monotonic() - BEGAN_S), 60)
+    sys.stderr.write(f"{minutes:3}:{seconds:02} {text}\n")
+
+
+# Processes: each in a group of its own, with an end that comes.
+
+
+@dataclass(frozen=True)
+class Code:
+    """One state of ampere, whose commands run with caches of their own."""
+
+    name: str
+    root: Path
+    home: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """In which this code is found before any other."""
+        paths = (self.root / "src", self.root / "paper" / "src")
+        own = {
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
+            "XDG_CACHE_HOME": str(self.home / f"cache_{self.name}"),
+        }
+        # An installed package has its bytecode, too: that is what is timed.
+        kept = {key: os.environ[key] for key in os.environ if key != "PYTHONDONTWRITEBYTECODE"}
+        return {**kept, **own}
+
+    def python(self, *arguments: str, timeout_s: float, look: Look | None = None) -> Ended:
+        """Run python with this code."""
+        command = [sys.executable, *arguments]
+        return run(command, self.environment, self.home, timeout_s, look)
+
+    def ampere(self, *arguments: str, timeout_s: float, look: Look | None = None) -> Ended:
+        """Run a command of this code."""
+        return self.python("-m", "ampere", *arguments, timeout_s=timeout_s, look=look)
+
+    def verify(self) -> None:
+        """Make sure that it is this code that runs, and compile it."""
+        found = self.python("-c", "import ampere; print(ampere.__file__)", timeout_s=60.0)
+        if not found.output.startswith(str(self.root)):
+            raise SystemExit(f"{self.name}: {found.output or found.complaint}, not {self.root}")
+        warm = ("measure", "zoo:lenet5", "--threads", "1", "--quick", "--json")
+        self.ampere(*warm, timeout_s=MEASURE_S)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A process that has ended, or was ended because it took too long: then it has no code."""
+
+    code: int | None
+    output: str
+    complaint: str  # its last line
+    seconds: float
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether other work was in its way, and it said so."""
+        return self.code == 1 and REFUSED in self.complaint
+
+
+@dataclass
+class Look:
+    """Who looks at the worker of a command now and then, and may act on it."""
+
+    act: Callable[[int, int], float]  # with its number, and its answers so far: when to look again
+    worker: int | None = None
+
+    def __call__(self, pid: int) -> float:
+        """Look once, at the worker of this process; returns the seconds until the next time."""
+        if self.worker is None:
+            self.worker = next((each for each in children(pid) if is_worker(each)), None)
+        if self.worker is None or (answers := answers_of(self.worker)) is None:
+            return LOOK_S
+        return self.act(self.worker, answers)
+
+
+def run(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    timeout_s: float,
+    look: Look | None = None,
+) -> Ended:
+    """Run a command to its end, or end it and its worker after its time."""
+    start_s = time.monotonic()
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+        )
+        try:
+            while (code := ended_with(process)) is None and time.monotonic() - start_s < timeout_s:
+                time.sleep(LOOK_S if look is None else look(process.pid))
+            seconds = time.monotonic() - start_s
+        finally:
+            # The worker leads a group of its own; once its master has gone it ends itself.
+            for child in children(process.pid):
+                send(child, signal.SIGKILL)
+            end_group(process)
+        said, told = (_whole(file) for file in (output, errors))
+    lines = told.replace("\r", "\n").splitlines()
+    return Ended(code, said, lines[-1] if lines else "", seconds)
+
+
+def children(pid: int) -> list[int]:
+    """Processes that a process has started, from whichever thread."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def is_worker(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        return b"devices.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def answers_of(pid: int) -> int | None:
+    """How often a worker has written, which it does to answer; None once it has gone."""
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("syscw")).split()[1])
+    return None
+
+
+def send(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _whole(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace").strip()
+
+
+def git(*arguments: str) -> str:
+    ended = run(["git", *arguments], os.environ, ROOT, GIT_S)
+    if ended.code != 0:
+        raise SystemExit(f"git {' '.join(arguments)}: {ended.complaint or ended.code}")
+    return ended.output
+
+
+@contextlib.contextmanager
+def worktree(revision: str) -> Iterator[Path]:
+    """The code of another day, for as long as it is needed."""
+    folder = ROOT / "build" / "before"
+    git("check-ignore", "--quiet", "build/before")
+    if folder.exists():
+        git("-C", str(folder), "checkout", "--quiet", "--detach", revision)
+    else:
+        git("worktree", "add", "--quiet", "--detach", str(folder), revision)
+    try:
+        yield folder
+    finally:
+        git("worktree", "remove", "--force", str(folder))
+        with contextlib.suppress(OSError):  # something else is kept there
+            folder.parent.rmdir()
+
+
+# Matrix: what is measured beside other work.
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What goes on beside a measurement: programs, or somebody who stops its worker."""
+
+    name: str
+    programs: tuple[str, ...] = ()
+    late: bool = False  # they begin when half of the bursts are over
+    stops: bool = False
+
+
+DISTURBANCES = (
+    Disturbance("none"),
+    Disturbance("one busy loop", ("busy",)),
+    Disturbance("two busy loops", ("busy", "busy too")),
+    Disturbance("a training in two threads", ("training",)),
+    Disturbance("memory traffic", ("copying",)),
+    Disturbance("a busy loop in the second half", ("busy",), late=True),
+    Disturbance("a niced busy loop", ("niced",)),
+    Disturbance("a worker that is stopped", stops=True),
+)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to measure: whose code, and what it is told."""
+
+    name: str
+    code: str
+    options: tuple[str, ...] = ()
+
+
+WAYS = (
+    Way("new", "new", ("--patience", "8")),
+    Way("old", "old"),
+    Way("accepted", "new", ("--accept-busy",)),
+)
+
+
+def busy() -> Callable[[], object]:
+    return lambda: sum(range(100_000))
+
+
+def niced() -> Callable[[], object]:
+    os.nice(19)
+    return busy()
+
+
+def copying() -> Callable[[], object]:
+    source = np.ones(25_000_000)
+    copy = source.copy()
+    return lambda: np.copyto(copy, source)
+
+
+def training() -> Callable[[], object]:
+    torch.set_num_threads(2)
+    layers = [nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.Flatten()]
+    model = nn.Sequential(*layers, nn.Linear(64 * 28 * 28, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    images, labels = torch.randn(16, 3, 32, 32), torch.randint(10, (16,))
+
+    def step() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(images), labels).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    return step
+
+
+PROGRAMS: Mapping[str, Callable[[], Callable[[], object]]] = {
+    "busy": busy,
+    "busy too": busy,
+    "training": training,
+    "copying": copying,
+    "niced": niced,
+}
+
+
+def disturb(name: str) -> None:
+    """Work until the end, which is that of who started it at the latest, however that ends."""
+    parent, pr_set_pdeathsig = os.getppid(), 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(signal.SIGKILL))
+    work = PROGRAMS[name]()
+    work()
+    print("ready", flush=True)
+    while os.getppid() == parent:
+        work()
+
+
+@contextlib.contextmanager
+def beside(names: Sequence[str]) -> Iterator[dict[str, int]]:
+    """Programs by name, stopped until they are let; they end with the block."""
+    started: dict[str, subprocess.Popen[bytes]] = {}
+    try:
+        for name in names:
+            command = [sys.executable, __file__, "--disturb", name]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+            started[name] = process
+            if not _is_ready(process):
+                raise SystemExit(f"{name} cannot be run")
+            send(process.pid, signal.SIGSTOP)
+        yield {name: process.pid for name, process in started.items()}
+    finally:
+        for process in started.values():
+            end_group(process)
+
+
+def _is_ready(process: subprocess.Popen[bytes]) -> bool:
+    assert process.stdout is not None  # it is a pipe
+    said, _, _ = select.select([process.stdout], [], [], READY_S)
+    return bool(said) and process.stdout.readline() == b"ready\n"
+
+
+@contextlib.contextmanager
+def disturbed(disturbance: Disturbance, pids: Mapping[str, int], half: float) -> Iterator[Look]:
+    """Let a disturbance work while something is measured; it rests after that."""
+    chosen = [pids[name] for name in disturbance.programs]
+
+    def let() -> None:
+        for pid in chosen:
+            send(pid, signal.SIGCONT)
+
+    stopped = False
+
+    def act(worker: int, answers: int) -> float:
+        nonlocal stopped
+        if disturbance.late and answers >= half:
+            let()
+        if not disturbance.stops or answers < BEGUN:
+            return LOOK_S
+        stopped = not stopped
+        send(worker, signal.SIGSTOP if stopped else signal.SIGCONT)
+        return STOPPED_S if stopped else STOPS_S - STOPPED_S
+
+    look = Look(act)
+    if not disturbance.late:
+        let()
+    try:
+        yield look
+    finally:
+        for pid in chosen:
+            send(pid, signal.SIGSTOP)
+        if stopped and look.worker is not None and is_worker(look.worker):
+            send(look.worker, signal.SIGCONT)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What `ampere measure` said; `at` is when each of its bursts began."""
+
+    exit_code: int | None
+    error: str
+    seconds: float
+    joules: float | None = None
+    interval: tuple[float, float] | None = None
+    warnings: tuple[str, ...] = ()
+    at: tuple[float, ...] = ()
+
+
+@dataclass
+class Trace:
+    """How often a worker had answered, at which times."""
+
+    looks: list[tuple[float, int]] = field(default_factory=list)
+
+    def note(self, worker: int, answers: int) -> float:
+        """Write down how far it is now."""
+        self.looks.append((time.time(), answers))
+        return LOOK_S
+
+    def at(self, moment_s: float) -> int:
+        """How far it was."""
+        return max((answers for at_s, answers in self.looks if at_s <= moment_s), default=HALF)
+
+
+def ask(code: Code, workload: tuple[str, int], options: Sequence[str], look: Look) -> Answer:
+    """Measure a workload by the real command."""
+    model, threads = workload
+    words = ("measure", model, "--threads", str(threads), "--json", *options)
+    ended = code.ampere(*words, timeout_s=MEASURE_S, look=look)
+    if ended.code != 0:
+        return Answer(ended.code, ended.complaint, ended.seconds)
+    row = json.loads(ended.output.splitlines()[-1])
+    joules = row["energy_j_per_step"]
+    reach = REACH * row["spread"] / math.sqrt(row["repeats"])
+    low, high = row.get("energy_j_interval") or (joules * (1 - reach), joules * (1 + reach))
+    warnings, at = row.get("warnings", ()), row["bursts"]["at"]
+    return Answer(0, "", ended.seconds, joules, (low, high), tuple(warnings), tuple(at))
+
+
+def undisturbed(
+    codes: Mapping[str, Code], workload: tuple[str, int], repeats: int
+) -> tuple[list[dict[str, Json]], dict[str, float]]:
+    """Runs of each code in turn, and how often their workers had answered in the middle."""
+    runs: list[dict[str, Json]] = []
+    halves: dict[str, list[int]] = {name: [] for name in codes}
+    for _ in range(repeats):
+        for name, code in codes.items():
+            trace = Trace()
+            answer = ask(code, workload, (), Look(trace.note))
+            if answer.at:
+                halves[name].append(trace.at((answer.at[0] + answer.at[-1]) / 2))
+            runs.append({"workload": workload[0], "code": name, **asdict(answer)})
+            say(f"{workload[0]}, undisturbed, {name}: {answer.joules or answer.error}")
+    return runs, {name: median(found) if found else HALF for name, found in halves.items()}
+
+
+def run_matrix(scale: Scale, codes: Mapping[str, Code], keep: Keep) -> None:
+    """Every disturbance for every workload, each way in turn, between undisturbed runs."""
+    quiet: list[dict[str, Json]] = []
+    cells: list[dict[str, Json]] = []
+    with beside(list(PROGRAMS)) as pids:
+        for workload in scale.workloads:
+            runs, halves = undisturbed(codes, workload, scale.quiet)
+            quiet += runs
+            for disturbance, way in itertools.product(DISTURBANCES, WAYS):
+                with disturbed(disturbance, pids, halves[way.code]) as look:
+                    answer = ask(codes[way.code], workload, way.options, look)
+                cell = {"workload": workload[0], "disturbance": disturbance.name, "way": way.name}
+                cells.append({**cell, **asdict(answer)})
+                result = answer.joules or answer.error
+                say(f"{workload[0]}, {disturbance.name}, {way.name}: {result}")
+            quiet += undisturbed(codes, workload, scale.quiet)[0]
+            keep({"quiet": quiet, "cells": cells})
+
+
+def verdict(cell: Mapping[str, Any], quiet_j: float | None) -> str:
+    """What a measurement that may have been disturbed is worth."""
+    if cell["exit_code"] != 0:
+        return "refused" if REFUSED in cell["error"] else "failed"
+    if quiet_j is None:
+        return "nothing to compare with"
+    if abs(cell["joules"] / quiet_j - 1) <= NEAR:
+        return "within 10 %"
+    low, high = cell["interval"]
+    return "inside its interval" if low <= quiet_j <= high else "WRONG"
+
+
+def matrix_table(data: Mapping[str, Any]) -> list[str]:
+    """A row a disturbance, a column a workload, and how often each verdict was given."""
+    workloads = list(dict.fromkeys(cell["workload"] for cell in data["cells"]))
+    names = [way.name for way in WAYS]
+    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
+    text = [
+        f"`ampere measure` beside other work: {', '.join(names)} (new with `--accept-busy`), each"
+        " as a multiple of what the same code says undisturbed.",
+        "",
+        f"| | {' | '.join(workloads)} |",
+        "|---" * (1 + len(workloads)) + "|",
+    ]
+    for disturbance in dict.fromkeys(cell["disturbance"] for cell in data["cells"]):
+        columns = []
+        for workload in workloads:
+            shown = []
+            for way in WAYS:
+                quiet_j = undisturbed_j(data["quiet"], workload, way.code)
+                wanted = (workload, disturbance, way.name)
+                cell = next(each for each in data["cells"] if place(each) == wanted)
+                judged = verdict(cell, quiet_j)
+                if disturbance != DISTURBANCES[0].name:
+                    counts[way.name][judged] += 1
+                loud = f"**{judged}**" if judged == "WRONG" else judged
+                told = cell["exit_code"] == 0 and quiet_j is not None
+                factor = f"{cell['joules'] / quiet_j:.2f} " if told and quiet_j else ""
+                shown.append(f"{way.name}: {factor}{loud}")
+            columns.append("<br>".join(shown))
+        text.append(f"| {disturbance} | {' | '.join(columns)} |")
+    text += ["", "Of all cells with a disturbance:", ""]
+    for name, counted in counts.items():
+        each = ", ".join(f"{judged} {number}" for judged, number in counted.most_common())
+        text.append(f"- {name}: {each} (of {counted.total()})")
+    return text
+
+
+def place(cell: Mapping[str, Any]) -> tuple[str, str, str]:
+    return cell["workload"], cell["disturbance"], cell["way"]
+
+
+def undisturbed_j(runs: Sequence[Mapping[str, Any]], workload: str, code: str) -> float | None:
+    """The middle of what a code says of a workload when nothing disturbs it."""
+    said = [
+        run["joules"]
+        for run in runs
+        if run["workload"] == workload and run["code"] == code and run["joules"] is not None
+    ]
+    return median(said) if said else None
+
+
+# Repeats: how sittings agree.
+
+
+@dataclass
+class Drifting:
+    """A device whose readings a drift multiplies."""
+
+    device: Device
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.device, name)
+
+    def burst(self, handle: int, steps: int) -> Burst:
+        """What the device says, times the drift of the moment."""
+        metered = self.device.burst(handle, steps)
+        factor = 1 + WAVE * math.sin(2 * math.pi * time.monotonic() / WAVE_S)
+        return replace(metered, energy_j=factor * metered.energy_j, time_s=factor * metered.time_s)
+
+
+@dataclass
+class Calm:
+    """A device without drift: every step costs 1 J and 0.03 s, with noise."""
+
+    noise: float
+    fingerprint: Fingerprint = field(default_factory=lambda: local_fingerprint({}))
+    provenance: ampere.Provenance = ampere.Provenance.SIMULATED
+    resolution: Resolution = field(default_factory=Resolution)
+    meter: Mapping[str, Json] = field(default_factory=lambda: {"name": "calm", "settings": {}})
+    _rng: random.Random = field(default_factory=lambda: random.Random(0))
+    _handles: itertools.count[int] = field(default_factory=itertools.count)
+    _clock_s: float = 0.0
+
+    def load(self, workload: Workload) -> Loaded:
+        """Any workload will do."""
+        return Loaded(next(self._handles))
+
+    def unload(self, handle: int) -> None:
+        """Nothing is held."""
+
+    def burst(self, handle: int, steps: int) -> Burst:
+        """The same cost each time, but for noise."""
+        factor = math.exp(self._rng.gauss(0.0, self.noise))
+        self._clock_s += 0.03 * steps * factor
+        return Burst(steps, steps * factor, 0.03 * steps * factor)
+
+    def watch(self, time_s: float) -> Watched:
+        """Nothing else runs there."""
+        self._clock_s += time_s
+        return Watched(time_s)
+
+    def now(self) -> float:
+        """A clock that only its bursts move."""
+        return self._clock_s
+
+    def close(self) -> None:
+        """Nothing was started."""
+
+
+@dataclass
+class Sittings:
+    """Sittings of one journal: the same workloads on a device in a certain condition."""
+
+    name: str
+    condition: str
+    device: Device
+    nominal: Reference
+    rows: list[Measurement] = field(default_factory=list)
+    figures: list[list[dict[str, float]]] = field(default_factory=list)
+    refused: int = 0
+
+    @classmethod
+    def begin(cls, name: str, condition: str, device: Device) -> Sittings:
+        """Take the scale of the device."""
+        nominal = patiently(lambda: take_reference(device))
+        if nominal is None:
+            raise SystemExit("this machine is busy: leave it alone, and try again")
+        return cls(name, condition, device, nominal)
+
+    def sit(self, work: Sequence[Work]) -> None:
+        """Measure all workloads once more."""
+        rows = patiently(lambda: measure(self.device, work, self.nominal, known=self.rows))
+        if rows is None:
+            self.refused += 1
+            return
+        self.rows += succeeded(rows, "a workload")
+        self.figures.append(
+            [
+                {
+                    "raw": row.bursts["median_energy_j"],
+                    "mean": fmean(row.bursts["energy_j"]),
+                    "corrected": row.energy_j,
+                    "within": row.spread / math.sqrt(row.repeats),
+                }
+                for row in rows
+            ]
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """What is kept of it."""
+        about = {"device": self.name, "condition": self.condition, "refused": self.refused}
+        return {**about, "sittings": self.figures}
+
+
+def patiently(action: Callable[[], T]) -> T | None:
+    """Do something on a machine that others may keep busy for a while; None if they do not end."""
+    for _ in range(TRIES):
+        try:
+            return action()
+        except Busy as error:
+            say(str(error))
+    return None
+
+
+def run_repeats(scale: Scale, codes: Mapping[str, Code], keep: Keep) -> None:
+    """Sit again and again, on devices and in conditions that alternate."""
+    models = [model for model, _ in scale.workloads]
+    work = [(Workload(model=ModelSpec(model)), read(model)) for model in models]
+    calm: list[Sittings] = []
+    for noise in NOISES:
+        calm.append(Sittings.begin(f"simulated, bursts ±{noise:.0%}", CALM, Calm(noise)))
+        for _ in range(scale.calm):
+            calm[-1].sit(work)
+        say(f"{calm[-1].name}: {scale.calm} sittings")
+    with contextlib.ExitStack() as stack:
+        begun: list[list[Sittings]] = [[], []]
+        for threads in (1, 2):
+            name = f"{threads} thread{'s' if threads > 1 else ''}"
+            device = stack.enter_context(ampere.LocalDevice(ampere.Settings(threads=threads)))
+            begun[0].append(Sittings.begin(name, AS_IT_IS, device))
+            drifting = cast("Device", Drifting(device))
+            begun[1].append(Sittings.begin(name, DRIFT, drifting))
+        for number, together in itertools.product(range(scale.sittings), begun):
+            start_s = time.monotonic()
+            for each in together:
+                each.sit(work)
+                say(f"{each.name}, {each.condition}: sitting {number + 1} of {scale.sittings}")
+            every = [*calm, *itertools.chain(*begun)]
+            keep({"workloads": models, "journals": [each.to_json() for each in every]})
+            time.sleep(max(0.0, start_s + scale.apart_s - time.monotonic()))
+
+
+def repeat_error(repeated: Sequence[Sequence[float]]) -> float:
+    """Mean absolute difference of two repeats of the same, relative to their mean."""
+    return fmean(
+        2 * abs(a - b) / (a + b)
+        for series in repeated
+        for a, b in itertools.combinations(series, 2)
+    )
+
+
+def repeats_table(data: Mapping[str, Any]) -> list[str]:
+    """A row a device, condition and workload, and which of them miss their bar."""
+    text = [
+        "Error of measuring again, raw (median of bursts) and corrected; `within` is the standard"
+        " error that bursts of a sitting tell.",
+        "",
+        "| device | condition | workload | sittings | within | raw | corrected | ratio"
+        " | to means of bursts |",
+        "|---" * 9 + "|",
+    ]
+    missed: dict[float, list[str]] = {MOST_RATIO: [], MOST_DRIFTING: []}
+    for journal in data["journals"]:
+        sittings = journal["sittings"]
+        if len(sittings) < 2:
+            text.append(f"| {journal['device']} | {journal['condition']} | too few sittings |")
+            continue
+        cells = {model: [i] for i, model in enumerate(data["workloads"])}
+        if journal["condition"] == CALM:
+            cells = {"all": list(range(len(data["workloads"])))}
+        for workload, chosen in cells.items():
+            series = {
+                figure: [[rows[i][figure] for rows in sittings] for i in chosen]
+                for figure in ("raw", "mean", "corrected", "within")
+            }
+            raw, mean, corrected = (repeat_error(series[f]) for f in ("raw", "mean", "corrected"))
+            within = median(itertools.chain(*series["within"]))
+            name = f"{journal['device']}, {journal['condition']}"
+            text.append(
+                f"| {journal['device']} | {journal['condition']} | {workload} | {len(sittings)} |"
+                f" {within:.1%} | {raw:.1%} | {corrected:.1%} | {corrected / raw:.2f} |"
+                f" {corrected / mean:.2f} |"
+            )
+            for bar, bad in missed.items():
+                applies = bar == MOST_RATIO or journal["condition"] == DRIFT
+                if applies and corrected / raw > bar:
+                    bad.append(f"{name}, {workload}: {corrected / raw:.2f}")
+    refused = sum(journal["refused"] for journal in data["journals"])
+    names = {MOST_RATIO: "in any cell", MOST_DRIFTING: "with a drift on top"}
+    text.append("")
+    for bar, bad in missed.items():
+        kept = "missed by " + "; ".join(bad) if bad else "kept everywhere"
+        text.append(f"- A ratio of at most {bar} {names[bar]}: {kept}.")
+    return [*text, f"- Sittings that were refused: {refused}."]
+
+
+# Speed: seconds of commands.
+
+
+def run_speed(scale: Scale, codes: Mapping[str, Code], keep: Keep) -> None:
+    """Each command of both codes in turn, the other one first the next time."""
+    runs: list[dict[str, Json]] = []
+    for repeat in range(scale.repeats):
+        order = list(codes.values())[:: 1 if repeat % 2 == 0 else -1]
+        for words, code in itertools.product(MEASURED, order):
+            ended = code.ampere("measure", *words, "--json", timeout_s=MEASURE_S)
+            error = "" if ended.code == 0 else ended.complaint or "no end"
+            run = {"what": " ".join(words), "code": code.name, "seconds": ended.seconds}
+            runs.append({**run, "error": error})
+            say(f"measure {' '.join(words)}, {code.name}: {ended.seconds:.1f} s {error}")
+        for code in order:
+            profiled = make_profile(code, PROFILED, scale.networks)
+            runs.append({"what": "profile", **profiled.to_json()})
+            profiled.path.unlink(missing_ok=True)
+        keep({"networks": scale.networks, "runs": runs})
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """A profile that was made: seconds in all, those after start-up, and those of its networks."""
+
+    code: str
+    model: str
+    path: Path
+    seconds: float
+    tries: int
+    error: str
+    measuring_s: float | None = None
+    costs_s: tuple[float, ...] = ()
+
+    def to_json(self) -> dict[str, Json]:
+        """What is kept of it."""
+        return {key: value for key, value in asdict(self).items() if key != "path"}
+
+
+def make_profile(code: Code, model: str, networks: int) -> Profiled:
+    """Profile a family; where other work kept it from that, the same command goes on."""
+    path = code.home / f"{code.name}_{model.partition(':')[2]}.ampere"
+    path.unlink(missing_ok=True)
+    words = ["profile", model, "--profile", str(path), "--threads", "1", "--json"]
+    words += ["--measurements", str(networks), "--tolerance", "0.001"]
+    words += ["--sittings", "1"] if code.name == "new" else []
+    seconds, tries = 0.0, 0
+    while tries < TRIES:
+        ended = code.ampere(*words, timeout_s=PROFILE_S)
+        seconds, tries = seconds + ended.seconds, tries + 1
+        if not ended.is_busy:
+            break
+        say(ended.complaint)
+    if ended.code != 0:
+        error = ended.complaint or "no end"
+        say(f"profile {model}, {code.name}: {error}")
+        return Profiled(code.name, model, path, seconds, tries, error)
+    profile = ampere.Profile.load(path)
+    created_s = datetime.fromisoformat(profile.header.created).timestamp()
+    measuring_s = max(row.timestamp for row in profile.measurements) - created_s
+    costs_s = tuple(row.cost_s for row in profile.measurements)
+    say(f"profile {model}, {code.name}: {seconds:.1f} s, {len(costs_s)} rows")
+    return Profiled(code.name, model, path, seconds, tries, "", measuring_s, costs_s)
+
+
+def speed_table(data: Mapping[str, Any]) -> list[str]:
+    """Medians of both codes, and their ratio."""
+    good = [run for run in data["runs"] if not run["error"] and run.get("tries", 1) == 1]
+    profile = f"profile of {data['networks']} networks"
+    commands = dict.fromkeys(run["what"] for run in data["runs"] if run["what"] != "profile")
+    figures: list[tuple[str, str, Callable[[Any], float]]] = [
+        *((f"`ampere measure {what}`", what, lambda run: run["seconds"]) for what in commands),
+        (f"{profile}, in all", "profile", lambda run: run["seconds"]),
+        (f"{profile}, after start-up", "profile", lambda run: run["measuring_s"]),
+        ("a network of it", "profile", lambda run: fmean(run["costs_s"])),
+        ("its first network", "profile", lambda run: run["costs_s"][0]),
+        ("its other networks, each", "profile", lambda run: fmean(run["costs_s"][1:])),
+    ]
+    text = ["Seconds, medians.", "", "| | old | new | new / old | runs |", "|---" * 5 + "|"]
+    for name, what, figure in figures:
+        values = {
+            code: [figure(run) for run in good if run["what"] == what and run["code"] == code]
+            for code in ("old", "new")
+        }
+        if all(values.values()):
+            old, new = (median(values[code]) for code in ("old", "new"))
+            runs = " and ".join(str(len(each)) for each in values.values())
+            text.append(f"| {name} | {old:.2f} | {new:.2f} | {new / old:.2f} | {runs} |")
+    left = len(data["runs"]) - len(good)
+    return [*text, "", f"Left out, since the machine was busy or they failed: {left}."]
+
+
+# Accuracy: estimates from rows of both.
+
+
+def run_accuracy(scale: Scale, codes: Mapping[str, Code], keep: Keep) -> None:
+    """Profiles of both codes in turn, family by family; then members by plain bursts; again."""
+    profiles: list[dict[str, Json]] = []
+    truths: list[dict[str, Json]] = []
+    for moment, family in itertools.product(range(scale.times), scale.families):
+        model = f"zoo:{family}"
+        drawn = ampere.sample(model, scale.members, seed=MEMBERS_SEED)
+        for code in list(codes.values())[:: 1 if moment % 2 == 0 else -1]:
+            profiled = make_profile(code, model, scale.networks)
+            estimates = [] if profiled.error else estimate(profiled.path, drawn)
+            about = {"family": family, "moment": moment, "estimates": estimates}
+            profiles.append({**about, **profiled.to_json()})
+            profiled.path.unlink(missing_ok=True)
+        words = (__file__, "--meter", model, *(["--quick"] if scale is QUICK else []))
+        metered = codes["new"].python(*words, timeout_s=METER_S)
+        if metered.code == 0:
+            joules = json.loads(metered.output)
+            truths.append({"family": family, "moment": moment, "joules": joules})
+        say(f"members of {family}, {moment + 1} of {scale.times}: {metered.complaint or 'metered'}")
+        keep({"profiles": profiles, "truths": truths})
+
+
+def estimate(path: Path, drawn: Sequence[ampere.Network]) -> list[tuple[float, ...] | None]:
+    """Joules of members and their intervals; None for those that were profiled themselves."""
+    profile = ampere.Profile.load(path)
+    seen = {workload_identity(row.stage, row.layers) for row in profile.measurements}
+    answers: list[tuple[float, ...] | None] = []
+    for each in drawn:
+        answer = profile.estimate(each.layers)
+        unseen = workload_identity("step", each.layers) not in seen
+        answers.append((answer.energy_j, *answer.energy_j_interval) if unseen else None)
+    return answers
+
+
+def meter(model: str, members: int) -> list[float]:
+    """Joules of members by plain bursts, side by side, as they are read."""
+    drawn = ampere.sample(model, members, seed=MEMBERS_SEED)
+    with ampere.LocalDevice(ampere.Settings(threads=1)) as device:
+        handles = [device.load(each.workload).handle for each in drawn]
+        steps = [warm_up(device, handle, PLAIN_S, PLAIN_S) for handle in handles]
+        rounds = [
+            [take_burst(device, *each)[0] for each in zip(handles, steps, strict=True)]
+            for _ in range(PLAIN_BURSTS)
+        ]
+    return [
+        fmean(burst.energy_j / burst.steps for burst in each) for each in zip(*rounds, strict=True)
+    ]
+
+
+@dataclass(frozen=True)
+class Score:
+    """How the estimates of a family's profiles by one code compare with what members took."""
+
+    errors: list[float]
+    inside: list[bool]
+    seconds: list[float]
+
+    @classmethod
+    def of(cls, profiles: Sequence[Mapping[str, Any]], truth: Sequence[float]) -> Score:
+        """Every member for every profile."""
+        pairs = [
+            (each, true_j)
+            for profile in profiles
+            if not profile["error"]
+            for each, true_j in zip(profile["estimates"], truth, strict=True)
+            if each is not None
+        ]
+        return cls(
+            [abs(each[0] / true_j - 1) for each, true_j in pairs],
+            [each[1] <= true_j <= each[2] for each, true_j in pairs],
+            [profile["seconds"] for profile in profiles if not profile["error"]],
+        )
+
+    def __add__(self, other: Score) -> Score:
+        return Score(
+            self.errors + other.errors, self.inside + other.inside, self.seconds + other.seconds
+        )
+
+    def __str__(self) -> str:
+        if not self.errors:
+            return "– | – | –"
+        return f"{fmean(self.errors):.1%} | {fmean(self.inside):.0%} | {fmean(self.seconds):.0f}"
+
+
+def accuracy_table(data: Mapping[str, Any]) -> list[str]:
+    """Errors, coverage and seconds, by family and code, and of all families."""
+    text = [
+        "Mean absolute error over unseen members and profiles, share of members inside the 90 %"
+        " interval, and seconds a profile. Floor: how the members' own meterings differ.",
+        "",
+        "| family | floor | old: error | inside | s | new: error | inside | s |",
+        "|---" * 8 + "|",
+    ]
+    floors: list[float] = []
+    scores: dict[str, list[Score]] = {"old": [], "new": []}
+    for family in dict.fromkeys(each["family"] for each in data["truths"]):
+        metered = [each["joules"] for each in data["truths"] if each["family"] == family]
+        truth = [fmean(each) for each in zip(*metered, strict=True)]
+        floors.append(
+            fmean(abs(j / t - 1) for each in metered for j, t in zip(each, truth, strict=True))
+        )
+        for code, found in scores.items():
+            own = [p for p in data["profiles"] if (p["family"], p["code"]) == (family, code)]
+            found.append(Score.of(own, truth))
+        shown = " | ".join(str(found[-1]) for found in scores.values())
+        text.append(f"| {family} | {floors[-1]:.1%} | {shown} |")
+    totals = [sum(found, Score([], [], [])) for found in scores.values()]
+    if floors:
+        text.append(f"| all | {fmean(floors):.1%} | {' | '.join(map(str, totals))} |")
+    again = [p for p in data["profiles"] if p["tries"] > 1 or p["error"]]
+    return [
+        *text,
+        "",
+        *(
+            f"- {p['family']}, {p['code']}, profile {p['moment'] + 1}: "
+            + (p["error"].partition(";")[0] or f"{p['tries']} tries, since the machine was busy")
+            for p in again
+        ),
+    ]
+
+
+# All parts: what is kept of them, and what is shown of that.
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is measured, and the table that is made of it."""
+
+    run: Callable[[Scale, Mapping[str, Code], Keep], None]
+    table: Callable[[Mapping[str, Any]], list[str]]
+    needs_before: bool = True
+
+
+PARTS: Mapping[str, Part] = {
+    "matrix": Part(run_matrix, matrix_table),
+    "repeats": Part(run_repeats, repeats_table, needs_before=False),
+    "speed": Part(run_speed, speed_table),
+    "accuracy": Part(run_accuracy, accuracy_table),
+}
+
+
+def kept_as(part: str, quick: bool) -> Path:
+    return (ROOT / "build" if quick else RESULTS) / f"measuring_{part}.json"
+
+
+def show(part: str, quick: bool) -> None:
+    """Print the table of what was kept, and put it on its page."""
+    path = kept_as(part, quick)
+    if not path.exists():
+        say(f"{part}: nothing is kept")
+        return
+    data = json.loads(path.read_text(encoding="utf-8"))
+    text = "\n".join([f"Machine: {data['machine']}", "", *PARTS[part].table(data)])
+    print(f"{text}\n", flush=True)
+    if not quick:
+        write_section(PAGE, part, text)
+
+
+def run_parts(parts: Sequence[str], before: str, quick: bool) -> None:
+    """One part after the other; what was measured is kept as it comes."""
+    if not Path(ampere.__file__).is_relative_to(ROOT):
+        raise SystemExit(f"{ampere.__file__} is not of {ROOT}: set PYTHONPATH")
+    framework = {"framework": f"torch {version('torch')}"}
+    with contextlib.ExitStack() as stack:
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        codes = {"new": Code("new", ROOT, home)}
+        if any(PARTS[part].needs_before for part in parts):
+            codes["old"] = Code("old", stack.enter_context(worktree(before)), home)
+        for code in codes.values():
+            code.verify()
+        for part in parts:
+            about = {"machine": machine_line(framework), "date": utc_now(), "before": before}
+            path = kept_as(part, quick)
+            path.parent.mkdir(exist_ok=True)
+
+            def keep(data: Mapping[str, Json], path: Path = path, about: Any = about) -> None:
+                path.write_text(json.dumps({**about, **data}, indent=1) + "\n", encoding="utf-8")
+
+            say(f"{part} begins")
+            PARTS[part].run(QUICK if quick else Scale(), codes, keep)
+            show(part, quick)
+
+
+def leave(number: int, frame: object) -> None:
+    """End as after Ctrl-C, so that whatever was started ends, too."""
+    raise SystemExit(128 + number)
+
+
+def main() -> None:
+    """Run the parts that are wanted, or only make their tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--parts", default=",".join(PARTS))
+    parser.add_argument("--before", default=BEFORE, metavar="REV")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--tables", action="store_true")
+    parser.add_argument("--disturb", choices=PROGRAMS, help=argparse.SUPPRESS)
+    parser.add_argument("--meter", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.disturb:
+        disturb(options.disturb)
+        return
+    if options.meter:
+        print(json.dumps(meter(options.meter, (QUICK if options.quick else Scale()).members)))
+        return
+    parts = options.parts.split(",")
+    if unknown := set(parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
+    if options.tables:
+        for part in parts:
+            show(part, options.quick)
+        return
+    run_parts(parts, options.before, options.quick)
+    say("done")
+
+
+if __name__ == "__main__":
+    main()
