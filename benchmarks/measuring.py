@@ -326,6 +326,10 @@ def busy() -> Callable[[], object]:
 
 def niced() -> Callable[[], object]:
     os.nice(19)
+    with contextlib.suppress(
+        OSError
+    ):  # where sessions share cores evenly, it is theirs that counts
+        Path("/proc/self/autogroup").write_text("19")
     return busy()
 
 

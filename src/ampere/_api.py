@@ -180,6 +180,7 @@ def after_steps(
     device: Device | None = None,
     training: Training | None = None,
     any_device: bool = False,
+    accept_busy: bool = False,
 ) -> Profile:
     """The profile, sharpened by a few steps of the very model that will be asked about.
 
@@ -191,11 +192,17 @@ def after_steps(
         raise DataError("the paper's method cannot learn from whole models: use method additive")
     itself = read_network(model, input, training or profile.training)
     rounds = min(steps, 5)
-    few = Effort(warmup_s=0.0, min_rounds=rounds, max_rounds=rounds, steps=-(-steps // rounds))
+    few = Effort(
+        warmup_s=0.0,
+        min_rounds=rounds,
+        max_rounds=rounds,
+        steps=-(-steps // rounds),
+        accept_busy=accept_busy,
+    )
     with device_or_local(device) as device:
         if not any_device:
             refuse_to_mix(device.fingerprint, profile.header.fingerprint)
-        nominal = reference_of(profile.header, device)
+        nominal = reference_of(profile.header, device, few)
         work, known = [(itself.workload, itself.layers)], profile.measurements
         (row,) = measure_workloads(device, work, nominal, few, known=known)
     if row.failed is not None:

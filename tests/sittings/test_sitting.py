@@ -520,7 +520,7 @@ def test_a_pace_that_is_known_to_be_followed_is_divided_out(pace: float) -> None
 def test_moments_that_slow_everything_down_are_not_divided_out_twice(
     known: Sequence[Measurement], share: float, period_s: float
 ) -> None:
-    """No burst was ever faster than the truth, nor was the reference: nothing comes out much less."""
+    """No burst was ever faster than the truth, nor the reference: nothing comes out much less."""
     device = FakeDevice(drift=lambda clock_s: 1.5 if (clock_s / period_s) % 1 < share else 1.0)
     for row in measure(device, JOBS, NOMINAL, known=known):
         assert 0.92 < row.energy_j / total(row.layers).energy_j < 1.51

@@ -110,9 +110,14 @@ class Prober:
 
     @property
     def _measured(self) -> int:
-        """Rows of these kinds of layers; a journal may hold another family's too."""
-        rows = usable(self._rows)
-        return sum(any(layer.kind.name in self._kinds for layer in row.layers) for row in rows)
+        """Networks of these kinds of layers; a journal may hold others, and some again."""
+        return len(
+            {
+                network_identity(row.layers)
+                for row in usable(self._rows)
+                if any(layer.kind.name in self._kinds for layer in row.layers)
+            }
+        )
 
     @property
     def half_interval(self) -> float:

@@ -12,6 +12,7 @@ import typer
 from ampere.cli.command import Command
 from ampere.cli.options import (
     MANY,
+    AcceptBusy,
     AsJson,
     Job,
     Machine,
@@ -77,6 +78,7 @@ def estimate(
     method: Method = "additive",
     machine: Machine = Machine(),
     any_device: MixDevices = False,
+    accept_busy: AcceptBusy = False,
     as_json: AsJson = False,
 ) -> str:
     """Estimate what training a model will cost.
@@ -88,8 +90,8 @@ def estimate(
     model, layers = subject.model, subject.layers
     if after_steps is not None and model is None:
         raise typer.BadParameter("--after-steps needs MODEL: layers alone cannot run")
-    if after_steps is None and machine != Machine():
-        raise typer.BadParameter("--device and its settings go with --after-steps")
+    if after_steps is None and (machine != Machine() or accept_busy):
+        raise typer.BadParameter("--device, its settings and --accept-busy go with --after-steps")
     if layers is not None and training != TrainingOptions(batch_size=training.batch_size):
         raise typer.BadParameter("layers say themselves how they are trained: leave that out")
     profile = Profile.load(path, method, keep_fit=True)
@@ -98,7 +100,9 @@ def estimate(
     settings = training.over(profile.training)
     steps = job.length(settings.batch_size) or 1
     if after_steps is not None and model is not None:
-        profile = _sharpened(profile, model, training, after_steps, machine, any_device)
+        profile = _sharpened(
+            profile, model, training, after_steps, machine, any_device, accept_busy
+        )
     asked = subject.read()
     try:
         answer = profile.estimate(
@@ -123,6 +127,7 @@ def _sharpened(
     steps: int,
     machine: Machine,
     any_device: bool,
+    accept_busy: bool,
 ) -> Profile:
     """The profile, with what a few steps of the very model taught."""
     from ampere import _api
@@ -136,6 +141,7 @@ def _sharpened(
             steps=steps,
             device=device,
             any_device=any_device,
+            accept_busy=accept_busy,
         )
 
 

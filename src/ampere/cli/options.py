@@ -100,6 +100,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 MixDevices = Annotated[
     bool, typer.Option("--any-device", help="Mix measurements of different devices.")
 ]
+AcceptBusy = Annotated[
+    bool,
+    typer.Option("--accept-busy", help="Measure beside other programs, with a wider interval."),
+]
 Method = Annotated[
     str,
     typer.Option(
@@ -280,10 +284,7 @@ class Care:
         ),
     ] = None
 
-    accept_busy: Annotated[
-        bool,
-        typer.Option("--accept-busy", help="Measure beside other programs, with a wider interval."),
-    ] = False
+    accept_busy: AcceptBusy = False
     patience: Annotated[
         float,
         typer.Option(

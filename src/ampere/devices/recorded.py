@@ -42,6 +42,7 @@ class RecordedDevice:
                 f"{path} has rows of {len(devices)} devices ({', '.join(devices)}): they cannot be"
                 " replayed as one"
             )
+        self._clock_s = time.time()
         self._original = provenance_of(self._header, rows)
         self._rows = {
             workload_identity(row.stage, row.layers): row
@@ -79,6 +80,7 @@ class RecordedDevice:
     def burst(self, handle: int, steps: int) -> Burst:
         """The next of the bursts that were measured, for so many steps."""
         energy_j, time_s = next(self._loaded[handle])
+        self._clock_s += steps * time_s
         return Burst(steps, steps * energy_j, steps * time_s)
 
     def unload(self, handle: int) -> None:
@@ -86,12 +88,13 @@ class RecordedDevice:
         self._loaded.pop(handle, None)
 
     def watch(self, time_s: float) -> Watched:
-        """Nothing happens."""
+        """Nothing happens, and nobody waits for it."""
+        self._clock_s += time_s
         return Watched(time_s)
 
     def now(self) -> float:
-        """The present: its measurements are made now, of what was measured then."""
-        return time.time()
+        """Its own clock: its measurements are made now, and take what they took then."""
+        return self._clock_s
 
     def close(self) -> None:
         """Nothing is held."""

@@ -6,6 +6,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from ampere.acquisition.families import Network, members
 from ampere.acquisition.loop import reference_of
@@ -71,7 +72,7 @@ def evaluate(
     drawn = _draw_unseen(spec, journal, models, seed)
     _refuse_uncovered(drawn, profile)
     if "neuralpower" in baselines:
-        _meter_single_stages(spec, journal, device, watch)
+        _meter_single_stages(spec, journal, device, effort, watch)
     others = [fit(journal.measurements) for name, fit in BASELINES.items() if name in baselines]
     return compare(drawn, profile, others, journal, device, steps=steps, effort=effort, watch=watch)
 
@@ -90,7 +91,8 @@ def compare(
     """Meter these models interleaved, and compare with estimates of a profile and of others."""
     start = time.monotonic()
     fits = [profile.fit, *others]
-    metering = Metering(device, reference_of(journal.header, device), Memory(), effort, watch)
+    nominal = reference_of(journal.header, device, effort)
+    metering = Metering(device, nominal, Memory(), effort, watch)
     metered = meter_unseen(metering, networks, steps)
     watch(Event("done", 2 * len(networks), 2 * len(networks), 0.0))
     results, failed = results_of(metered, fits)
@@ -167,9 +169,13 @@ def _refuse_uncovered(networks: Sequence[Network], profile: Profile) -> None:
             raise NotCovered(f"the profile does not cover {names}: profile this family first")
 
 
-def _meter_single_stages(spec: ModelSpec, journal: Journal, device: Device, watch: Watch) -> None:
+def _meter_single_stages(
+    spec: ModelSpec, journal: Journal, device: Device, effort: Effort | None, watch: Watch
+) -> None:
     """What NeuralPower lacks, into the journal."""
     from ampere.pytorch.models import layers_of
 
-    nominal = reference_of(journal.header, device)
-    Metering(device, nominal, journal, SINGLE_STAGES, watch).meter(single_stages(layers_of(spec)))
+    usual = effort or Effort()
+    short = replace(SINGLE_STAGES, accept_busy=usual.accept_busy, patience_s=usual.patience_s)
+    nominal = reference_of(journal.header, device, effort)
+    Metering(device, nominal, journal, short, watch).meter(single_stages(layers_of(spec)))

@@ -129,7 +129,7 @@ class _Task:
             verification.refuse_others(device, self.profile)
             verifier = Verifier(
                 device=device,
-                nominal=reference_of(self.profile.header, device),
+                nominal=reference_of(self.profile.header, device, verification.effort),
                 layers=self.slimmer.layers,
                 effort=verification.effort,
                 allowed=self.limit_j / self.before.energy_j if is_share else self.limit_j,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ampere.acquisition.families import Network
-from ampere.acquisition.loop import Profiler, reference_of, resume, run_profiler
+from ampere.acquisition.loop import Comebacks, Profiler, reference_of, resume, run_profiler
 from ampere.acquisition.progress import Event, Watch, unwatched
 from ampere.core.layers import Layer
 from ampere.core.workloads import Workload
@@ -76,7 +76,14 @@ class Notebook:
     def profile(self, profiler: Profiler) -> list[Measurement]:
         """Go on with what the profiler was told before."""
         resume(profiler, self.journal.measurements)
-        run_profiler(profiler, self.device, self.journal, effort=self.effort, watch=self._tell)
+        run_profiler(
+            profiler,
+            self.device,
+            self.journal,
+            effort=self.effort,
+            comebacks=Comebacks(0),  # the paper measures each network once
+            watch=self._tell,
+        )
         return self.journal.measurements
 
     def _metering(self, effort: Effort | None = None) -> Metering:

@@ -45,7 +45,7 @@ def apply_settings(settings: Settings) -> tuple[str, int]:
     torch.backends.cudnn.allow_tf32 = settings.tf32  # convolutions have a switch of their own
     # The first optimiser of a process imports torch's compiler, seconds from a cold disk: now, or
     # the first network would be charged for it.
-    make_optimizer("sgd", nn.Linear(1, 1))
+    OPTIMIZERS["sgd"]([torch.zeros(1, requires_grad=True)])
     return f"torch {torch.__version__}", torch.get_num_threads()
 
 
