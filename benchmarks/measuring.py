@@ -53,7 +53,7 @@ from ampere.core.fingerprint import Fingerprint, local_fingerprint
 from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec, Workload, workload_identity
 from ampere.devices.base import Burst, Device, Loaded
-from ampere.errors import Busy
+from ampere.errors import AmpereError, Busy
 from ampere.meters.base import Resolution
 from ampere.meters.surroundings import Watched
 from ampere.pytorch.models import read
@@ -270,7 +270,7 @@ def worktree(revision: str) -> Iterator[Path]:
     if folder.exists():
         git("-C", str(folder), "checkout", "--quiet", "--detach", revision)
     else:
-        git("worktree", "add", "--quiet", "--detach", str(folder), revision)
+        git("worktree", "add", "--quiet", "--force", "--detach", str(folder), revision)
     try:
         yield folder
     finally:
@@ -326,9 +326,8 @@ def busy() -> Callable[[], object]:
 
 def niced() -> Callable[[], object]:
     os.nice(19)
-    with contextlib.suppress(
-        OSError
-    ):  # where sessions share cores evenly, it is theirs that counts
+    with contextlib.suppress(OSError):
+        # Where sessions share cores evenly, it is theirs that counts.
         Path("/proc/self/autogroup").write_text("19")
     return busy()
 
@@ -648,7 +647,7 @@ class Sittings:
         """Take the scale of the device."""
         nominal = patiently(lambda: take_reference(device))
         if nominal is None:
-            raise SystemExit("this machine is busy: leave it alone, and try again")
+            raise Busy("this machine is busy: leave it alone, and try again")
         return cls(name, condition, device, nominal)
 
     def sit(self, work: Sequence[Work]) -> None:
@@ -872,7 +871,12 @@ def run_accuracy(scale: Scale, codes: Mapping[str, Code], keep: Keep) -> None:
         drawn = ampere.sample(model, scale.members, seed=MEMBERS_SEED)
         for code in list(codes.values())[:: 1 if moment % 2 == 0 else -1]:
             profiled = make_profile(code, model, scale.networks)
-            estimates = [] if profiled.error else estimate(profiled.path, drawn)
+            estimates: list[tuple[float, ...] | None] = []
+            if not profiled.error:
+                try:
+                    estimates = estimate(profiled.path, drawn)
+                except AmpereError as error:
+                    profiled = replace(profiled, error=str(error))
             about = {"family": family, "moment": moment, "estimates": estimates}
             profiles.append({**about, **profiled.to_json()})
             profiled.path.unlink(missing_ok=True)
@@ -1021,8 +1025,9 @@ def show(part: str, quick: bool) -> None:
         write_section(PAGE, part, text)
 
 
-def run_parts(parts: Sequence[str], before: str, quick: bool) -> None:
-    """One part after the other; what was measured is kept as it comes."""
+def run_parts(parts: Sequence[str], before: str, quick: bool) -> list[str]:
+    """One part after the other, kept as it comes; returns those that were broken off."""
+    broken = []
     if not Path(ampere.__file__).is_relative_to(ROOT):
         raise SystemExit(f"{ampere.__file__} is not of {ROOT}: set PYTHONPATH")
     framework = {"framework": f"torch {version('torch')}"}
@@ -1042,8 +1047,14 @@ def run_parts(parts: Sequence[str], before: str, quick: bool) -> None:
                 path.write_text(json.dumps({**about, **data}, indent=1) + "\n", encoding="utf-8")
 
             say(f"{part} begins")
-            PARTS[part].run(QUICK if quick else Scale(), codes, keep)
-            show(part, quick)
+            try:
+                PARTS[part].run(QUICK if quick else Scale(), codes, keep)
+            except AmpereError as error:
+                say(f"{part} was broken off: {error}")
+                broken.append(part)
+            else:
+                show(part, quick)
+    return broken
 
 
 def leave(number: int, frame: object) -> None:
@@ -1078,7 +1089,8 @@ def main() -> None:
         for part in parts:
             show(part, options.quick)
         return
-    run_parts(parts, options.before, options.quick)
+    if broken := run_parts(parts, options.before, options.quick):
+        raise SystemExit(f"broken off: {', '.join(broken)}")
     say("done")
 
 

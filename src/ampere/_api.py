@@ -99,10 +99,9 @@ def profile(
     training = training or training_for(path)
     limit = Limit(time_limit_s)
     with device_or_local(device) as device:
-        opened = opening(device)
-        itself = read_network(model, input, training)
-        asked_about = [read_network(each, input, training).layers for each in candidates]
-        opened()
+        with opening(device):
+            itself = read_network(model, input, training)
+            asked_about = [read_network(each, input, training).layers for each in candidates]
         if not device.provenance.immediate:
             # The paper's surrogate: joules come too late to guide, seconds do not.
             strategy = replace(strategy, guide="time")
@@ -155,9 +154,8 @@ def measure(
     if sittings < 1:
         raise DataError(f"{sittings} sittings measure nothing: use 1 or more")
     with device_or_local(device) as device:
-        opened = opening(device)
-        itself = read_network(model, input, training or Training())
-        opened()
+        with opening(device):
+            itself = read_network(model, input, training or Training())
         nominal = take_reference(device, effort)
         rows: list[Measurement] = []
         for sitting in range(sittings):

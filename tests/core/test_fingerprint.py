@@ -1,3 +1,4 @@
+import os
 import re
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import strategies as st
 from ampere.core.fingerprint import (
     Fingerprint,
     changed_conditions,
+    crowding,
     describe_device,
     local_fingerprint,
     refuse_to_mix,
@@ -192,10 +194,33 @@ def test_an_empty_tree_is_described_all_the_same(here):
     assert fingerprint.identity["power_mode"] == "unknown"
     assert int(fingerprint.identity["cores"]) >= 1
     assert all(fingerprint.identity.values())
-    assert fingerprint.conditions.keys() == {"clock_mhz", "temperature_c", "power_source", "host"}
-    assert (
-        fingerprint.conditions["clock_mhz"] == fingerprint.conditions["temperature_c"] == "unknown"
-    )
+    unknown = {"clock_mhz", "temperature_c", "power_source", "physical_cores"}
+    assert fingerprint.conditions.keys() == {*unknown, "host"}
+    assert {fingerprint.conditions[name] for name in unknown} == {"unknown"}
+
+
+@pytest.mark.parametrize(
+    ("threads", "cores", "physical", "told"),
+    [
+        ("2", "1", "1", "2 threads share 1 core:"),
+        ("4", "4", "2", "4 threads share 2 physical cores:"),
+        ("2", "2", "2", None),
+        ("1", "1", "1", None),
+        ("2", "2", "unknown", None),
+        ("many", "1", "1", None),
+    ],
+)
+def test_threads_that_share_cores_are_told(threads, cores, physical, told):
+    identity = {"threads": threads, "cores": cores}
+    texts = crowding(Fingerprint(identity, {"physical_cores": physical}))
+    assert [text.startswith(told or "-") for text in texts] == [True] * (told is not None)
+
+
+def test_hyper_threads_are_one_core(here, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2}, raising=False)
+    topology = "sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    siblings = {topology.format(core): text for core, text in enumerate(["0,2", "1,3", "0,2"])}
+    assert here(siblings).conditions["physical_cores"] == "2"
 
 
 @given(noise=st.binary(max_size=40))

@@ -68,8 +68,9 @@ def device_or_local(device: Device | None) -> Iterator[Device]:
         yield local
 
 
-def opening(device: Device) -> Callable[[], object]:
-    """Let a device start while something else is done; whoever needs it then waits by the result.
+@contextmanager
+def opening(device: Device) -> Iterator[None]:
+    """Let a device start while something else is done.
 
     What keeps it from starting is told again by its next use.
     """
@@ -80,7 +81,10 @@ def opening(device: Device) -> Callable[[], object]:
 
     thread = threading.Thread(target=start, daemon=True)
     thread.start()
-    return thread.join
+    try:
+        yield
+    finally:
+        thread.join()  # or what it starts would outlive a device that is closed meanwhile
 
 
 def _options(text: str, parts: list[str], allowed: tuple[str, ...]) -> dict[str, Any]:

@@ -112,10 +112,13 @@ class Run:
             for series in (self.joules, self.seconds)
         )
 
-    def load_beside(self, circumstances: Circumstances) -> Load:
-        """What others had of the device while its bursts ran."""
-        bursts = [beat.burst for beat in self.beats]
-        return load_of(bursts, whole_machine=circumstances.whole_machine)
+    def loads_beside(self, circumstances: Circumstances) -> tuple[Load, Load]:
+        """What others had of the device while its bursts ran, and while the reference's did."""
+        of_whole, beats = circumstances.whole_machine, self.beats
+        return (
+            load_of([beat.burst for beat in beats], whole_machine=of_whole),
+            load_of([beat.after for beat in beats], whole_machine=of_whole),
+        )
 
     def conclude(
         self,
@@ -173,7 +176,7 @@ class Run:
         Left alone, a step would have taken at most what the fastest took, and at least that less
         what sharing caches, memory and clocks may cost: half, with every core of others busy.
         """
-        load = self.load_beside(circumstances)
+        load, _ = self.loads_beside(circumstances)
         if not load.is_disturbing:
             return 0.0
         alone = (1 - min(load.others + load.stolen, 1.0) / 2) * (1 - min(load.absent, 0.99))
@@ -183,7 +186,7 @@ class Run:
     def _remarks(self, nominal: Reference, circumstances: Circumstances) -> dict[str, Json]:
         """What a reader must know of these bursts; nothing where all was as it should be."""
         marks = []
-        if self.load_beside(circumstances).is_disturbing:
+        if self.loads_beside(circumstances)[0].is_disturbing:
             marks.append("busy")
         pace = self.seconds.level / nominal.time_s
         if abs(math.log(pace)) > BOUND:

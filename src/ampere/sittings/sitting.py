@@ -188,7 +188,8 @@ class Sitting:
             self._circumstances, clock_jumped_s=jump_s if abs(jump_s) > SET_S else 0.0
         )
         # Beside others, the reference suffers in its own way: it tells nothing of the pace then.
-        alone = run.failed is None and not run.load_beside(self._circumstances).is_disturbing
+        loads = run.loads_beside(self._circumstances)
+        alone = run.failed is None and not any(load.is_disturbing for load in loads)
         drift = self._drift(run) if alone else Drift()
         witness_s = math.fsum(burst.time_s for burst in self._references) / len(self.runs)
         row = run.conclude(self.device, drift, self.nominal, witness_s, self._circumstances)
