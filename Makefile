@@ -59,7 +59,7 @@ benchmarks: setup  ## the tables in docs/paper, with RECORDED=DIR; takes six hou
 	$(BIN)/python benchmarks/own_models.py --again
 	$(BIN)/python benchmarks/additive.py --again
 	$(BIN)/python benchmarks/single_layers.py
-	$(BIN)/python benchmarks/drift.py
+	$(BIN)/python benchmarks/measuring.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/simulated.py
 	$(BIN)/python benchmarks/pruning.py --again

@@ -139,6 +139,13 @@ def crowding(fingerprint: Fingerprint) -> list[str]:
     return []
 
 
+def takes_all_cores(fingerprint: Fingerprint) -> bool:
+    """Whether several threads leave no core free for anybody else."""
+    threads = _number(fingerprint.identity.get("threads", ""))
+    cores = _number(fingerprint.identity.get("cores", ""))
+    return threads is not None and cores is not None and threads > 1 and threads >= cores
+
+
 def _memory(proc: Path) -> str:
     total = _fields(proc / "meminfo").get("MemTotal", [""])[0].partition(" ")[0]
     kib = _number(total)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ampere.core import units
-from ampere.core.fingerprint import Fingerprint, crowding, describe_device
+from ampere.core.fingerprint import Fingerprint, crowding, describe_device, takes_all_cores
 from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.meters.base import Provenance
 from ampere.profiles.doubts import row_doubts
 from ampere.records.measurement import REACH, Measurement
-from ampere.records.repeats import Repeats, repeats_of
+from ampere.records.repeats import USUAL_CROWDED, Repeats, repeats_of
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class Measured:
         """From the rows of its sittings, and what the last check of the device found."""
         own = repeats_of(rows)
         repeats = own if own.between is not None else checked or own
+        if takes_all_cores(fingerprint):
+            repeats = replace(repeats, usual=USUAL_CROWDED)
         return cls(tuple(rows), repeats, fingerprint, name)
 
     @property

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from ampere.core.workloads import workload_identity
 from ampere.records.measurement import Measurement
 
-USUAL = 0.06  # relative standard deviation between sittings, where nothing is known
+USUAL = 0.1  # relative standard deviation between sittings, where nothing is known
+USUAL_CROWDED = 0.2  # where threads take all cores: they wait for whoever else needs one
 USUAL_WEIGHT = 2  # repeats that it counts as much as
 
 
@@ -34,12 +35,13 @@ class Repeats:
     degrees: int = 0
     apart_s: float = 0.0
     when: str = ""
+    usual: float = USUAL
 
     @property
     def error(self) -> float:
         """What a sitting may be off by: what was found, and while that is little, the usual."""
         found = 0.0 if self.between is None else self.degrees * self.between**2
-        return math.sqrt((found + USUAL_WEIGHT * USUAL**2) / (self.degrees + USUAL_WEIGHT))
+        return math.sqrt((found + USUAL_WEIGHT * self.usual**2) / (self.degrees + USUAL_WEIGHT))
 
 
 def repeats_of(rows: Iterable[Measurement]) -> Repeats:

@@ -44,6 +44,7 @@ class Load:
     stolen: float
     absent: float
     rounding: float = 0.0  # of others: what counting in ticks may have made
+    is_crowded: bool = False  # several threads and others together need more cores than there are
 
     @property
     def is_busy(self) -> bool:
@@ -69,13 +70,15 @@ def load_of(bursts: Sequence[Burst], *, whole_machine: bool) -> Load:
         return Load(0.0, 0.0, 0.0)
     used = max(math.fsum(each.cpu_s for _, each in told) / time_s, 1.0)
     free = told[-1][1].cores - used
+    others_s = _sum(each.others_s for _, each in told)
     shared_s = time_s * (used if whole_machine else max(used, free))
     return Load(
-        others=_sum(each.others_s for _, each in told) / shared_s,
+        others=others_s / shared_s,
         stolen=_sum(each.stolen_s for _, each in told) / (time_s * used),
         absent=_sum(each.absent_s for _, each in told) / time_s,
         # Each end of a burst is rounded to a tick, evenly: two standard deviations of them all.
         rounding=TICK_S * max(2 * math.sqrt(len(told) / 6), 1.0) / shared_s,
+        is_crowded=used > 1.1 and others_s > LIMIT * time_s and free - others_s / time_s < 0.1,
     )
 
 

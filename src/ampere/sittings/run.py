@@ -23,6 +23,10 @@ from ampere.sittings.effort import Effort
 from ampere.sittings.quiet import Load, load_of
 from ampere.sittings.reference import Reference
 
+# Threads that spin while they wait for each other took up to a thousand times as long beside one
+# busy loop, on as many cores as threads (benchmarks/measuring.py): nobody can tell by how much.
+SPINNING = 1e-3
+
 
 @dataclass(frozen=True)
 class Beat:
@@ -180,6 +184,8 @@ class Run:
         if not load.is_disturbing:
             return 0.0
         alone = (1 - min(load.others + load.stolen, 1.0) / 2) * (1 - min(load.absent, 0.99))
+        if load.is_crowded:
+            alone *= SPINNING
         least_j = alone * min(self.joules.own)
         return max(math.log(energy_j / least_j), 0.0) / REACH
 
