@@ -193,7 +193,7 @@ def test_it_shows_itself() -> None:
     assert text.startswith("zoo:lenet5: 2.00 J and 500 ms a training step")
     for part in (
         "16 bursts agree to 4.0 %",
-        "again in some minutes: not known here, 6.0 % is assumed (`ampere check` finds out)",
+        "again in some minutes: not known here, 10.0 % is assumed (`ampere check` finds out)",
         "250 mJ of it the device takes anyway",
         "joules are measured by a hardware counter",
         "vm, Fast 9000, 2 cores, 1 thread",
