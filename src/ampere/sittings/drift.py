@@ -1,8 +1,9 @@
 """Drift: what a machine's pace does to a workload, as far as the reference is known to tell it.
 
-    log value  =  (1 − share) × log steady  +  share × (log mean − log(reference / nominal))
+    log value  =  (1 − share) × log steady  +  share × (log mean − log(reference / usual))
 
     steady   of its bursts, those that stumbled pulled back    mean   of its bursts as they are
+    usual    what the reference takes: the mean over the sittings so far, the nominal among them
 
 The reference is a witness. A machine that warms up slows everything alike, and then the share is 1;
 on a calm machine, or for a workload that its moods do not reach, what the reference does is its own
@@ -11,7 +12,8 @@ is divided out, what stumbles alone is pulled back, and nothing is both), by reg
 moments at which both were seen: the rounds of every row, and the sittings of networks that were
 measured more than once. It is 0 until it is shown not to be chance, and for each workload no more
 than its own bursts allow; a workload's own sittings outweigh those of others. The reference's
-deviation counts up to ±30 %; beyond that nobody knows.
+deviation counts up to ±30 %; beyond that nobody knows. It is counted from what is usual: the
+nominal alone is one moment, and if that was a fast one, most others would lie beyond.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
@@ -128,30 +131,34 @@ class Evidence:
 class Following:
     """How workloads have followed the reference so far, in joules or in seconds.
 
-    `known` is what all rows together tell, `repeated` what each network's own sittings do.
+    `known` is what all rows together tell, `repeated` what each network's own sittings do, and
+    `levels` what the reference came to in each sitting, in logarithms.
     """
 
     quantity: Quantity
     known: Evidence = Evidence()
     repeated: Mapping[WorkloadIdentity, Evidence] = field(default_factory=dict)
+    levels: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, rows: Iterable[Measurement], quantity: Quantity) -> Following:
         """What the rows of a journal tell; those without the reference's bursts tell nothing."""
         known = Evidence()
-        sittings: defaultdict[WorkloadIdentity, list[tuple[float, ...]]] = defaultdict(list)
+        of_workload: defaultdict[WorkloadIdentity, list[tuple[float, ...]]] = defaultdict(list)
+        of_sitting: defaultdict[str, list[float]] = defaultdict(list)
         for row in rows:
             series = series_of(row, quantity)
             if series is not None:
                 known += series.rounds
-                sittings[workload_identity(row.stage, row.layers)].append(series.moment)
+                of_workload[workload_identity(row.stage, row.layers)].append(series.moment)
+                of_sitting[row.sitting].append(math.log(series.level))
         repeated = {}
-        for identity, moments in sittings.items():
+        for identity, moments in of_workload.items():
             if len(moments) > 1:
                 x, y, x_var, y_var = np.array(moments).T
                 repeated[identity] = _evidence(x, y, float(x_var.mean()), float(y_var.mean()))
                 known += repeated[identity]
-        return cls(quantity, known, repeated)
+        return cls(quantity, known, repeated, tuple(map(fmean, of_sitting.values())))
 
     def factor(
         self,
@@ -173,7 +180,8 @@ class Following:
         share = min((self.known + beside).share, series.rounds.most)
         own = self.repeated.get(workload_identity(stage, layers), Evidence())
         share = (own.true * own.share + OTHERS * share) / (own.true + OTHERS)
-        deviation = _bounded(math.log(series.level / nominal))
+        usual = fmean((math.log(nominal), *self.levels))
+        deviation = _bounded(math.log(series.level) - usual)
         pulled_back = math.log(float(series.steady.mean()) / series.mean)
         return math.exp(_bounded(share * (pulled_back + deviation)))
 
