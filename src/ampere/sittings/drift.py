@@ -115,7 +115,7 @@ class Evidence:
     def share(self) -> float:
         """How much of the reference's deviation workloads share: 0 unless it is no chance."""
         sure = self.xy / math.sqrt(self.xx) if self.xx > 0 else 0.0  # in standard errors
-        if sure <= SURE:
+        if sure <= SURE or self.true <= 0:  # a scatter too small to be halved
             return 0.0
         return min(self.xy / self.true, 1.0) * (1 - (SURE / sure) ** 2)
 
