@@ -67,6 +67,7 @@ benchmarks: setup  ## the tables in docs/paper, with RECORDED=DIR; takes six hou
 	$(BIN)/python benchmarks/coupling.py
 	$(BIN)/python benchmarks/processes.py
 	$(BIN)/python benchmarks/recorded.py --data $(RECORDED)
+	$(BIN)/python benchmarks/bias.py
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
 benchmark-reading:  ## read every architecture of timm; takes half an hour

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -61,6 +62,90 @@ def write_all(folder: Path, *, timed: bool = False) -> Path:
             swept.append({**values, **LINEAR, **linear})
     _write(folder, "cpu_sweeps_train.csv", swept)
     return folder
+
+
+def write_more(folder: Path) -> Path:
+    """What benchmarks look at besides: rows of a journal with fields of their own."""
+    boarded = [
+        board_row(arch, optimiser, factor)
+        for arch in ("mlp 1x8", "mlp 2x8", "mlp 3x16", "conv 1x8", "conv 2x8", "conv 2x16")
+        for optimiser in ("sgd", "adam")
+        for factor in (0.98, 1.02)
+    ]
+    boarded.append({**boarded[0], "energy_j_per_step": 0.0})
+    _write_lines(folder, "board_train.jsonl", boarded)
+    linear = [gpu_row(device, i) for device in ("V100", "k80") for i in range(12)]
+    linear.append({**linear[0], "energy_j_per_step": -1.0})
+    _write_lines(folder, "gpu_linear_train_time.jsonl", linear)
+    return folder
+
+
+def board_row(arch: str, optimiser: str, factor: float) -> dict[str, object]:
+    """A run of a network: so many layers of one width, and what loads a batch."""
+    family, _, sizes = arch.partition(" ")
+    depth, width = map(int, sizes.split("x"))
+    operation = "conv" if family == "conv" else "linear"
+    code, flops = ("sgd", "adam").index(optimiser), 1e6 * width**2
+    layer = {
+        "operation": operation,
+        "widths": {"in": width, "out": width},
+        "attributes": {"batch": 16, "optimizer": code},
+        "features": {"flops": flops, "activation_bytes": 1e4 * width, "parameter_bytes": width**2},
+    }
+    hidden, last = (
+        {**layer, "kind": f"{role} {operation} {optimiser}", "role": role, "count": count}
+        for role, count in (("hidden", depth), ("last", 1))
+    )
+    loading = {
+        "kind": "input b16",
+        "operation": "input",
+        "attributes": {"batch": 16},
+        "features": {"flops": 0.0, "activation_bytes": 1e5, "parameter_bytes": 0.0},
+    }
+    return {
+        "arch": arch,
+        "split": family,
+        "optimizer": optimiser,
+        "batch": 16,
+        "device": "board",
+        "provenance": "recorded",
+        "energy_j_per_step": factor * (5.0 + depth * flops * (1 + code) / 1e8),
+        "layers": [loading, hidden, last],
+    }
+
+
+def gpu_row(device: str, i: int) -> dict[str, object]:
+    """A linear layer by itself; seconds twice, once as joules."""
+    n_in, n_out, batch = 64 + 32 * (i % 5), 64 + 64 * (i % 3), 8 + 4 * (i % 4)
+    weights = n_in * n_out
+    seconds = (1e-4 + 1e-9 * weights * batch) * (2 if device == "k80" else 1)
+    return {
+        "device": device,
+        "provenance": "modelled",
+        "energy_j_per_step": seconds,
+        "time_s_per_step": seconds,
+        "spread": 0.05,
+        "repeats": 5,
+        "split": f"{device} linear",
+        "layers": [
+            {
+                "kind": "linear relu sgd",
+                "operation": "linear",
+                "role": "last",
+                "widths": {"in": n_in, "out": n_out},
+                "attributes": {"batch": batch, "activation": 1, "optimizer": 0},
+                "features": {
+                    "flops": 6.0 * weights * batch,
+                    "activation_bytes": 4.0 * (n_in + n_out) * batch,
+                    "parameter_bytes": 4.0 * weights,
+                },
+            }
+        ],
+    }
+
+
+def _write_lines(folder: Path, name: str, rows: Sequence[Mapping[str, object]]) -> None:
+    (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def _write(folder: Path, name: str, rows: Sequence[Mapping[str, object]]) -> None:

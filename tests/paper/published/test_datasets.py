@@ -1,34 +1,31 @@
-"""Published energies and the benchmark on them, with data sets of a few rows in their layout."""
+"""Published energies, with data sets of a few rows in their layout."""
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import json
 import math
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ampere.core.layers import Role
+from ampere.errors import DataError
 from ampere.meters.base import Provenance
-from ampere_paper.published import cases, datasets
-from published import write_all
+from ampere_paper.published import board, cases, datasets, ecnas, gpus, intel
+from published import board_row, write_all, write_more
 
-sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
-recorded: Any = importlib.import_module("recorded")
+RUN = board_row("mlp 1x8", "sgd", 1.0)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Every joule follows from sizes, but for faults."""
-    return write_all(tmp_path)
+    return write_more(write_all(tmp_path))
 
 
 def test_networks_are_sums_of_layers_and_repeats_are_averaged(folder: Path) -> None:
-    data = datasets.ecnas(folder)
+    data = ecnas.read(folder)
     assert len(data.rows) == 12
     assert data.rejected == 1
     assert data.repeat == pytest.approx(0.01)
@@ -46,25 +43,22 @@ def test_networks_are_sums_of_layers_and_repeats_are_averaged(folder: Path) -> N
 
 
 def test_mlps_of_one_setting_and_one_grid(folder: Path) -> None:
-    data = datasets.broadwell(folder)
+    data = intel.broadwell(folder)
     cells = {(row.layers[0].count, row.layers[0].widths["width"]) for row in data.rows}
     assert cells == set(itertools.product((1, 2, 3, 7), (16, 32, 48)))
     assert max(row.energy_j for row in data.rows) < 900
-    ((known, asked),) = cases.by_depth(data, (1, 3), 0.03).splits
-    assert len(known) == 4
-    assert len(asked) == 8
 
 
 def test_faults_of_the_meter_are_rejected(folder: Path) -> None:
-    linear = datasets.raptorlake(folder, "linear")
+    linear = intel.raptorlake(folder, "linear")
     assert (len(linear.rows), linear.rejected, linear.repeat) == (16, 2, None)
-    (layer,) = datasets.raptorlake(folder, "conv").rows[1].layers
+    (layer,) = intel.raptorlake(folder, "conv").rows[1].layers
     assert layer.features.flops == 2 * (2 * 11 * 5 * 8 * 9 * 4**2)  # forward, weights' gradient
     assert layer.kind.attributes == {"side": 9, "k": 3, "stride": 2, "batch": 11}
 
 
 def test_sweeps_are_in_order_and_differ_in_one_setting(folder: Path) -> None:
-    conv, linear = datasets.sweeps(folder)
+    conv, linear = intel.sweeps(folder)
     assert [row.layers[0].kind.attributes["epochs"] for row in conv.rows] == list(range(1, 9))
     assert conv.rows[0].energy_j_per_step == pytest.approx(51.05)
     assert dict(linear.rows[0].layers[0].widths) == {"in": 16, "out": 32}
@@ -72,37 +66,64 @@ def test_sweeps_are_in_order_and_differ_in_one_setting(folder: Path) -> None:
     assert len(cases.alternating([conv, linear]).splits) == 1  # the other one is too short
 
 
-def test_runs_as_a_whole(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = folder / "recorded.json"
-    docs = importlib.import_module("machine").DOCS / "published.md"
-    before = docs.read_bytes()
-    recorded.main(["--data", str(folder), "--seeds", "1", "--no-docs", "--out", str(out)])
-    assert docs.read_bytes() == before
-    found = json.loads(out.read_text())
-    assert str(folder) not in out.read_text()
-    assert sum(each["rejected"] for each in found["sets"]) == 3
-    rows = {(row["case"].split(",")[0], row["method"]): row for row in found["rows"]}
-    assert len(found["rows"]) == 21
-    assert rows["EC-NAS", "additive"]["mape"] < 0.05
-    assert rows["1 sweeps of one setting", "additive"]["mape"] < 0.02
-    printed = capsys.readouterr().out
-    assert "PedramBakh/EC-NAS-Bench" in printed
-    assert "| Raptorlake linear | 16 |  | 2 |" in printed
-
-
-def test_a_folder_without_the_data_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        recorded.main(["--data", str(tmp_path), "--no-docs"])
-    assert "ecnas_train.csv" in capsys.readouterr().err
-
-
 def test_seconds_stand_beside_the_rows(tmp_path: Path) -> None:
-    data = datasets.ecnas(write_all(tmp_path, timed=True))
+    data = ecnas.read(write_all(tmp_path, timed=True))
     assert len(data.times_s) == len(data.rows)
     # 3 epochs after the first one are 30 steps, so all 4 are 40.
     joules = [row.energy_j for row in data.rows]
     assert list(data.times_s) == pytest.approx([energy_j / 40 for energy_j in joules])
     assert not any(math.isfinite(row.time_s) for row in data.rows)
-    assert set(datasets.broadwell(tmp_path).times_s) == {None}
+    assert set(intel.broadwell(tmp_path).times_s) == {None}
+
+
+def test_settings_of_the_board_are_averaged_and_keep_their_names(folder: Path) -> None:
+    data = board.read(folder)
+    assert (len(data.rows), len(data.tags), data.rejected) == (12, 12, 1)
+    assert data.repeat == pytest.approx(0.02)
+    row, tags = data.rows[3], data.tags[3]
+    assert tags == {"arch": "mlp 2x8", "network": "mlp", "optimiser": "Adam and kin", "batch": "16"}
+    assert [layer.count for layer in row.layers] == [1, 2, 1]
+    assert row.energy_j == pytest.approx(5 + 2 * 64e6 * 2 / 1e8)
+    assert (row.repeats, row.provenance) == (2, Provenance.RECORDED)
+    assert not math.isfinite(row.time_s)
+
+
+def test_an_optimiser_that_nobody_knows_is_its_own_family() -> None:
+    assert [board.family_of(name) for name in ("rprop", "rmsprop", "lion")] == [
+        "plain", "scaled", "lion",
+    ]  # fmt: skip
+
+
+def test_a_data_set_for_each_gpu(folder: Path) -> None:
+    first, second = gpus.read(folder)
+    assert (first.name, second.name) == ("GPU linear, k80", "GPU linear, V100")
+    assert (len(first.rows), first.rejected, second.rejected) == (12, 0, 1)
+    row = second.rows[0]
+    assert row.time_s_per_step is None  # seconds stand for joules, and only once
+    assert row.energy_j == pytest.approx(1e-4 + 1e-9 * 64 * 64 * 8)
+    assert first.repeat == pytest.approx(0.05 * (2 / math.pi) ** 0.5)
+    assert set(map(str, first.tags)) == {"{'GPU': 'k80'}"}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "line 2: not JSON"),
+        ("[]", "line 2: a row is an object"),
+        (json.dumps({"energy_j_per_step": 1.0}), "line 2: layers is missing"),
+        (json.dumps({**RUN, "arch": 3}), "line 2: arch must be a text"),
+    ],
+)
+def test_lines_that_are_no_rows_are_named(folder: Path, line: str, said: str) -> None:
+    file = folder / board.FILE
+    file.write_text(f"{json.dumps(RUN)}\n{line}\n")
+    with pytest.raises(DataError, match="line 2:") as refused:
+        board.read(folder)
+    assert f"{file} {said}" in str(refused.value)
+
+
+def test_missing_files_are_one_line(folder: Path) -> None:
+    (folder / gpus.FILE).unlink()
+    datasets.refuse_incomplete(folder)  # `ampere reproduce` does not look at it
+    with pytest.raises(DataError, match=r"has no gpu_linear_train_time.jsonl: name the folder"):
+        datasets.refuse_incomplete(folder, datasets.ALL_FILES)

@@ -23,7 +23,8 @@ from ampere_paper.figures.style import INK, PALE
 from ampere_paper.lab.benches import Bench
 from ampere_paper.lab.laboratory import Laboratory
 from ampere_paper.lab.trials import Trial, trial_of
-from ampere_paper.published.datasets import Recorded, read_sets
+from ampere_paper.published.datasets import read_sets
+from ampere_paper.published.extracts import Recorded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
