@@ -10,16 +10,31 @@ from hypothesis import strategies as st
 
 from ampere.core.arrays import Array
 from ampere.estimators.processes.covariance import Hyper
-from ampere.estimators.processes.linear_mean import Layers
-from ampere.estimators.processes.sum_process import SumProcess
-from ampere.estimators.processes.totals import COEFFICIENT, Rows
+from ampere.estimators.processes.linear_mean import Layers, fit_coefficients
+from ampere.estimators.processes.sum_process import Solution, SumProcess, condition
+from ampere.estimators.processes.totals import Rows
 
 HYPER = Hyper(
-    operation=0.3, kind=0.2, rough=0.05, noise=0.02, context=0.08, lengths=(2.0, 1.3, 3.0)
+    operation=0.3,
+    kind=0.2,
+    short=0.1,
+    rough=0.05,
+    noise=0.02,
+    context=0.08,
+    stairs=0.15,
+    trait=0.12,
+    sitting=0.02,
+    slow=0.03,
+    reach=0.4,
+    fading=0.1,
+    lengths=(2.0, 1.3, 3.0),
+    size=20.0,
+    beyond=0.1,
+    odd=0.04,
 )
 
 
-OPERATIONS, KINDS, FEATURES = 2, 3, 3
+OPERATIONS, KINDS, FEATURES, STAIRS, TRAITS = 2, 3, 3, 2, 2
 
 
 seeds = st.integers(0, 10_000)
@@ -33,8 +48,18 @@ def some_layers(n: int, seed: int, known: bool = True) -> Layers:
     x = np.column_stack([rng.integers(0, 4, (n, 2)), np.ones(n)]).astype(float)
     op = np.minimum(kind, OPERATIONS - 1)
     if not known:
-        op[-1] = kind[-1] = -1
-    return Layers(rng.uniform(0.2, 3.0, (n, FEATURES)), x, op, kind, rng.permutation(n) + 99 * seed)
+        op[-1] = kind[-1] = -7
+    return Layers(
+        features=rng.uniform(0.2, 3.0, (n, FEATURES)),
+        x=x,
+        op=op,
+        kind=kind,
+        id=rng.permutation(n) + 99 * seed,
+        stairs=rng.uniform(0.0, 1.0, (n, STAIRS)),
+        traits=rng.integers(0, 2, (n, TRAITS)).astype(float),
+        novel=(op < 0).astype(float),
+        unsized=np.zeros(n, bool),
+    )
 
 
 def some_rows(layers: Layers, n: int, seed: int, noise: float = 0.05) -> Rows:
@@ -43,53 +68,64 @@ def some_rows(layers: Layers, n: int, seed: int, noise: float = 0.05) -> Rows:
     counts = rng.integers(0, 3, (n, len(layers))).astype(float)
     counts[np.arange(n), np.arange(n) % len(layers)] += 1.0
     y = counts @ layers.features @ [1.0, 2.0, 0.5] * np.exp(noise * rng.normal(size=n))
-    known, context = rng.uniform(0.0, 0.03, n), rng.choice([0.0, 0.5, 1.5], n)
-    return Rows(counts, y, known, context, rng.choice([0.0, 30.0, 600.0, math.nan], n))
+    return Rows(
+        counts=counts,
+        y=y,
+        known_std=rng.uniform(0.0, 0.03, n),
+        context=rng.choice([0.0, 0.5, 1.5], n),
+        when=rng.choice([0.0, 30.0, 600.0, math.nan], n),
+        sitting=rng.integers(-1, 3, n),
+    )
 
 
 def timeless(rows: Rows, **changes: Array) -> Rows:
-    """The same rows, measured nobody knows when."""
-    return replace(rows, when=np.full(len(rows), math.nan), **changes)
+    """The same rows, measured nobody knows when, nor with which others."""
+    nobody = np.full(len(rows), -1)
+    return replace(rows, when=np.full(len(rows), math.nan), sitting=nobody, **changes)
 
 
-def drift(when: Array) -> Array:
-    """What measurements of one minute share, from its definition."""
-    shared = [[0.03**2 * math.exp(-abs(a - b) / 60) for b in when] for a in when]
-    return np.where(np.isnan(shared), 0.0, shared)
+def conditioned(layers: Layers, rows: Rows, hyper: Hyper = HYPER) -> SumProcess:
+    """The process of these rows, with hyper-parameters that are given."""
+    beta = fit_coefficients(layers, rows.counts, rows.y)
+    return condition(layers, rows, Solution(hyper, beta))
+
+
+def besides(rows: Rows, process: SumProcess) -> Array:
+    """What rows share besides their layers, and their noise, from its definition."""
+    hyper, n = process.hyper, len(rows)
+    m = [
+        float(process.layers.features[i] @ process.beta[op]) for i, op in enumerate(process.layers.op)
+    ]
+    size = rows.counts @ m / hyper.size
+    total = np.zeros((n, n))
+    for a in range(n):
+        for b in range(n):
+            total[a, b] += hyper.context**2 * min(rows.context[a], rows.context[b])
+            if rows.sitting[a] == rows.sitting[b] >= 0:
+                total[a, b] += hyper.sitting**2
+            apart = abs(rows.when[a] - rows.when[b])
+            total[a, b] += 0.0 if math.isnan(apart) else hyper.slow**2 * math.exp(-apart / 100)
+        total[a, a] += hyper.noise**2 * size[a] ** -hyper.fading + rows.known_std[a] ** 2
+    return total
 
 
 def relative_covariance(a: Layers, i: int, b: Layers, j: int, hyper: Hyper) -> float:
     """K of two layers, from its definition."""
-    r = math.sqrt(5) * np.abs(a.x[i] - b.x[j]) / np.array(hyper.lengths)
+    if a.op[i] != b.op[j]:
+        return 0.0
+    d = np.abs(a.x[i] - b.x[j]) / np.array(hyper.lengths)
+    r = math.sqrt(5) * d
     shape = float(np.prod((1 + r + r**2 / 3) * np.exp(-r)))
-    same = a.id[i] == b.id[j]
-    total = hyper.rough**2 if same else 0.0
-    if same or a.op[i] == b.op[j] >= 0:
-        total += hyper.operation**2 * shape
-    if same or a.kind[i] == b.kind[j] >= 0:
+    total = hyper.operation**2 * shape + hyper.short**2 * math.exp(-d.sum() / hyper.reach)
+    if a.kind[i] == b.kind[j]:
         total += hyper.kind**2 * shape
-    return total
+        if a.unsized[i] and b.unsized[j]:
+            total += 3.0**2
+    return total + (hyper.rough**2 if a.id[i] == b.id[j] else 0.0)
 
 
-def prior(layers: Layers, counts: Array, context: Array, process: SumProcess) -> tuple[Array, ...]:
-    """Mean and covariance of totals before anything is measured, sum by sum."""
-    hyper, beta = process.hyper, process.beta
-    m = [float(layers.features[i] @ beta[layers.op[i]]) for i in range(len(layers))]
-    k = np.array(
-        [
-            [relative_covariance(layers, i, layers, j, hyper) for j in range(len(layers))]
-            for i in range(len(layers))
-        ]
+def covariance_by_definition(a: Layers, b: Layers, hyper: Hyper) -> Array:
+    """K of all of these."""
+    return np.array(
+        [[relative_covariance(a, i, b, j, hyper) for j in range(len(b))] for i in range(len(a))]
     )
-    t = len(counts)
-    total = np.zeros((t, t))
-    size = counts @ m
-    for a in range(t):
-        for b in range(t):
-            total[a, b] += (counts[a] * m) @ k @ (counts[b] * m)
-            for op in {*layers.op.tolist()}:
-                ours = layers.op == op
-                one, two = (counts[row, ours] @ layers.features[ours] * beta[op] for row in (a, b))
-                total[a, b] += COEFFICIENT**2 * one @ two
-            total[a, b] += hyper.context**2 * min(context[a], context[b]) * size[a] * size[b]
-    return size, total

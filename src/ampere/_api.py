@@ -206,9 +206,10 @@ def after_steps(
     if row.failed is not None:
         raise MeasurementFailed(f"the model could not be metered: {row.failed}")
     sharpened = profile.tell(row)
-    if any(rejection.row is row for rejection in sharpened.rejected):
+    faults = [each for each in sharpened.rejected if each.row is row and not each.seconds_only]
+    if faults:
         # The profile knows nothing like it: the steps themselves are all there is to go by.
-        reason = sharpened.rejected[-1].reason
+        reason = faults[0].reason
         warnings.warn(f"the profile does not fit this model, so only its steps count: {reason}",
                       stacklevel=2)  # fmt: skip
         return replace(profile, measurements=(row,))

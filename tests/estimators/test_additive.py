@@ -476,7 +476,7 @@ def test_scatter_without_a_pattern_is_noted() -> None:
 
 
 @pytest.mark.parametrize("tile", [8, 16, 32])
-def test_the_tile_of_a_device_is_found(tile: int) -> None:
+def test_the_stairs_of_a_device_are_learned(tile: int) -> None:
     def tiled(layer: Layer) -> float:
         rounded = math.prod(-(-width // tile) * tile / width for width in layer.widths.values())
         flops = layer.features.flops
@@ -485,12 +485,16 @@ def test_the_tile_of_a_device_is_found(tile: int) -> None:
         return price(replace(layer, features=more))
 
     fit = fit_additive([measured(layers, price=tiled) for layers in members(40, seed=14)])
-    assert fit.encoder.tile == tile
-    assert worst(fit, members(20, seed=15), tiled) < 0.03
+    assert worst(fit, members(20, seed=15), tiled) < 0.05
 
 
-def test_few_rows_have_no_tile() -> None:
-    assert fit_additive(ROWS[:4]).encoder.tile == 0
+def test_widths_of_a_sort_that_was_never_measured_are_doubted() -> None:
+    """Multiples of 8 tell nothing of what others cost."""
+    networks = [network(*(8 * random.Random(seed + i).randint(1, 8) for i in range(3)))
+                for seed in range(12)]  # fmt: skip
+    fit = fit_additive([measured(layers) for layers in networks])
+    even, odd = (relative_std(fit.predict(network(*sizes))) for sizes in ((40, 40), (43, 43)))
+    assert odd > 1.3 * even
 
 
 def test_one_row_is_enough_to_answer_and_not_to_be_sure() -> None:

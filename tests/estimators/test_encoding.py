@@ -15,7 +15,16 @@ from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.core.types import Json
 from ampere.core.variants import MOST_LAYERS
-from ampere.estimators.encoding import FEATURES, STEP, Encoder, coordinates, depth_context, distinct
+from ampere.estimators.encoding import (
+    FEATURES,
+    STEP,
+    TILES,
+    Encoder,
+    coordinates,
+    depth_context,
+    distinct,
+    stairs,
+)
 from fakes import FIRST, HIDDEN, LAST, plain_layer, plain_model
 
 KNOWN = Features(1000.0, 200.0, 30.0)
@@ -38,22 +47,22 @@ def conv(
     return Layer("layer", kind, Widths({k.rstrip("_"): size for k, size in sizes.items()}), known)
 
 
-def features(layer: Layer, tile: int = 0) -> list[float]:
-    row: list[float] = Encoder.of([layer], tile).encode([layer]).features[0].tolist()
+def features(layer: Layer) -> list[float]:
+    row: list[float] = Encoder.of([layer]).encode([layer]).features[0].tolist()
     return row
 
 
 def test_a_step_is_a_constant_of_its_own() -> None:
-    assert features(STEP) == features(STEP, tile=16) == [1.0, 0, 0, 0, 0, 0, 0, 0]
+    assert features(STEP) == [1.0, 0, 0, 0, 0, 0, 0]
     assert len(STEP.widths) == 0
 
 
 def test_a_layer_is_a_constant_flops_and_bytes() -> None:
-    assert features(conv(in_=3, out=5)) == [0, 1.0, 1000.0, 200.0, 30.0, 0, 0, 0]
+    assert features(conv(in_=3, out=5)) == [0, 1.0, 1000.0, 200.0, 30.0, 0, 0]
 
 
 def test_bytes_that_nobody_counted_are_none() -> None:
-    assert features(conv(known=Features(7.0), out=5)) == [0, 1.0, 7.0, 0, 0, 0, 0, 0]
+    assert features(conv(known=Features(7.0), out=5)) == [0, 1.0, 7.0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -67,35 +76,36 @@ def test_bytes_that_nobody_counted_are_none() -> None:
         ({}, 32, 1.0),
     ],
 )
-def test_tiles_round_every_width_up(sizes: dict[str, int], tile: int, factor: float) -> None:
-    row = features(sized(sizes), tile)
-    assert row[5] == pytest.approx(1000.0 * factor, rel=1e-12)
-    assert row[:5] == features(sized(sizes))[:5]
-
-
-@given(st.lists(widths, max_size=3), st.sampled_from([0, 8, 16, 32]))
-def test_flops_on_tiles_are_never_fewer(sizes: list[int], tile: int) -> None:
-    layer = sized({f"w{i}": size for i, size in enumerate(sizes)})
-    rounded = math.prod(math.ceil(size / tile) * tile / size if tile else 0 for size in sizes)
-    expected = 1000.0 * rounded if tile else 0.0
-    assert features(layer, tile)[5] == pytest.approx(expected)
-    assert features(layer, tile)[5] >= (1000.0 if tile else 0.0) * (1 - 1e-12)
-
-
-@given(st.lists(st.tuples(widths, widths), min_size=1, max_size=5), st.sampled_from([0, 8, 32]))
-def test_many_sizes_at_once_are_the_same_as_one_by_one(
-    sizes: list[tuple[int, int]], tile: int
+def test_stairs_are_what_widths_lack_to_the_next_tile(
+    sizes: dict[str, int], tile: int, factor: float
 ) -> None:
+    layer = sized(sizes)
+    (row,) = Encoder.of([layer]).encode([layer]).stairs
+    assert row[TILES.index(tile)] == pytest.approx(math.log2(factor), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("width", "lacks"), [(8, 0), (64, 0), (4, 1 / 3), (12, 1 / 3), (6, 2 / 3), (7, 1), (43, 1)]
+)
+def test_the_last_stair_is_what_a_width_lacks_to_a_vector(width: int, lacks: float) -> None:
+    assert stairs([np.array([width])], 1)[0, -1] == pytest.approx(lacks)
+
+
+@given(st.lists(st.tuples(widths, widths), min_size=1, max_size=5))
+def test_many_sizes_at_once_are_the_same_as_one_by_one(sizes: list[tuple[int, int]]) -> None:
     layers = [conv(known=Features(2.0 * a * b, 4.0 * a, 8.0 * b), in_=a, out=b) for a, b in sizes]
     counted = np.array([[2.0 * a * b, 4.0 * a, 8.0 * b] for a, b in sizes])
-    columns = Encoder.of(layers, tile).columns(layers[0], counted, list(np.array(sizes).T))
-    np.testing.assert_allclose(columns, [features(layer, tile) for layer in layers], rtol=1e-12)
+    encoder, together = Encoder.of(layers), list(np.array(sizes).T)
+    columns = encoder.columns(layers[0], counted, together)
+    np.testing.assert_allclose(columns, [features(layer) for layer in layers], rtol=1e-12)
+    np.testing.assert_allclose(stairs(together, len(sizes)), encoder.encode(layers).stairs)
+    assert (stairs(together, len(sizes)) >= 0).all()
 
 
 def test_a_layer_without_flops_has_the_sum_and_the_product_of_its_widths() -> None:
-    assert features(plain_layer(HIDDEN, in_=3, out=5), 16) == [0, 1.0, 0, 0, 0, 0, 8.0, 15.0]
+    assert features(plain_layer(HIDDEN, in_=3, out=5)) == [0, 1.0, 0, 0, 0, 8.0, 15.0]
     some = Features(activation_bytes=7.0, parameter_bytes=9.0)
-    assert features(conv(known=some, in_=3, out=5)) == [0, 1.0, 0, 0, 0, 0, 8.0, 15.0]
+    assert features(conv(known=some, in_=3, out=5)) == [0, 1.0, 0, 0, 0, 8.0, 15.0]
 
 
 def test_a_layer_without_flops_and_widths_is_a_constant() -> None:
@@ -130,12 +140,16 @@ def test_a_role_is_a_coordinate() -> None:
     np.testing.assert_array_equal(encoder.encode([first, last]).x, np.eye(2))
 
 
-def test_what_was_never_measured_has_the_number_minus_one() -> None:
+def test_what_was_never_measured_has_numbers_below_0_of_its_own() -> None:
     encoder = Encoder.of([conv(out=8)])
     other_kind, other_operation = conv(name="conv 5x5", out=8), plain_layer(HIDDEN, in_=2, out=2)
     encoded = encoder.encode([conv(out=9), other_kind, other_operation])
-    assert encoded.op.tolist() == [0, 0, -1]
-    assert encoded.kind.tolist() == [0, -1, -1]
+    assert encoded.op.tolist()[:2] == [0, 0]
+    assert encoded.op[2] < -1
+    assert encoded.kind[0] == 0
+    assert max(encoded.kind[1:]) < -1
+    assert len(set(encoded.kind.tolist())) == 3
+    assert encoder.encode([other_kind]).kind[0] == encoded.kind[1]
     assert [encoder.knows(layer) for layer in (conv(out=9), other_kind)] == [True, False]
 
 
@@ -147,11 +161,18 @@ def test_coordinates_that_were_never_measured_are_left_out() -> None:
     )
 
 
+def test_how_many_things_about_a_layer_were_never_measured_is_counted() -> None:
+    encoder = Encoder.of([conv(out=8)])
+    linear = LayerKind("linear", Role.HIDDEN, "linear", {"dtype": "bfloat16"})
+    strange = Layer("new", linear, Widths({"out": 4}), KNOWN)
+    assert encoder.encode([conv(out=9), conv(out=8, heads=4), strange]).novel.tolist() == [0, 1, 2]
+
+
 def test_numbers_do_not_depend_on_the_order_of_layers() -> None:
     layers = [*plain_model(4, 8, 16), STEP, conv(out=3)]
     shuffled = random.Random(1).sample(layers, len(layers))
     assert shuffled != layers
-    assert Encoder.of(layers, 8) == Encoder.of(shuffled, 8)
+    assert Encoder.of(layers) == Encoder.of(shuffled)
 
 
 def test_no_layer_is_no_row() -> None:
@@ -214,15 +235,15 @@ def test_a_layer_that_one_row_counted_is_counted(order: int) -> None:
 
 def test_an_operation_is_counted_throughout_or_not_at_all() -> None:
     bare, counted, linear = conv(known=Features(), out=8), conv(out=9), plain_layer(LAST, in_=3)
-    encoder = Encoder.of([bare, counted, STEP], tile=16)
-    plain = [0, 1.0, 0, 0, 0, 0, 9.0, 9.0]
+    encoder = Encoder.of([bare, counted, STEP])
+    plain = [0, 1.0, 0, 0, 0, 9.0, 9.0]
     assert encoder.encode([counted]).features.tolist() == [plain]
     assert encoder.covers(bare)
     assert encoder.covers(counted)
     assert not encoder.covers(linear)
-    everything = Encoder.of([conv(out=8), counted, STEP], tile=16)
+    everything = Encoder.of([conv(out=8), counted, STEP])
     assert everything.encode([counted, STEP]).features.tolist() == [
-        features(counted, 16),
+        features(counted),
         features(STEP),
     ]
     assert not everything.covers(bare)

@@ -6,24 +6,26 @@ import math
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 from ampere.core.arrays import Array
 from ampere.estimators.processes import sum_process
 from ampere.estimators.processes.covariance import covariance
 from ampere.estimators.processes.linear_mean import Layers
-from ampere.estimators.processes.sum_process import SumProcess, condition, fit
+from ampere.estimators.processes.sum_process import NOVEL, SumProcess, condition, fit
 from ampere.estimators.processes.totals import Rows
 from random_rows import (
     HYPER,
-    drift,
-    prior,
+    besides,
+    conditioned,
+    covariance_by_definition,
     seeds,
     some_layers,
     some_rows,
@@ -31,77 +33,93 @@ from random_rows import (
 )
 
 
-def given_beta(process: SumProcess, layers: Layers, rows: Rows) -> SumProcess:
-    """All these rows at once, with the coefficients and hyper-parameters of a process."""
-    return condition(layers, rows, process.solution)
-
-
-def conditioned(process: SumProcess, layers: Layers, counts: Array, context: Array) -> list[Array]:
-    """Mean and covariance by the textbook: one joint normal distribution of rows and questions.
-
-    `layers` start with those of the process.
-    """
-    rows, n = process.rows, len(process.rows)
-    room = np.zeros((n, len(layers) - len(process.layers)))
-    every = np.vstack([np.hstack([rows.counts, room]), counts])
-    mean, total = prior(layers, every, np.append(rows.context, context), process)
-    noise = np.diag(process.hyper.noise**2 + rows.known_std**2) + drift(rows.when)
-    noise = noise * np.outer(process.scale, process.scale)
-    gain = np.linalg.solve(total[:n, :n] + noise, total[:n, n:]).T
-    return [mean[n:] + gain @ (rows.y - mean[:n]), total[n:, n:] - gain @ total[:n, n:]]
-
-
 def joined(a: Layers, b: Layers) -> Layers:
-    return Layers(*(np.concatenate([getattr(a, name), getattr(b, name)]) for name in vars(a)))
+    return Layers(
+        **{f.name: np.concatenate([getattr(a, f.name), getattr(b, f.name)]) for f in fields(a)}
+    )
+
+
+def log_costs(
+    layers: Layers, process: SumProcess, u: Array, b: Array, gamma: Array, delta: Array
+) -> Array:
+    """Logarithms of what layers cost, from the definition."""
+    hyper = process.hyper
+    logs = []
+    for i, op in enumerate(layers.op):
+        off = hyper.coefficient * b[op] + hyper.trait * layers.traits[i] @ delta
+        m = layers.features[i] @ (process.beta[op] * np.exp(off))
+        steps = hyper.stairs * layers.stairs[i] @ gamma[op] + hyper.odd * layers.stairs[i, -1]
+        logs.append(math.log(m) + steps + u[i])
+    return np.array(logs)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seeds)
+def test_it_is_where_the_density_is_largest(seed: int) -> None:
+    """Found by another search, over u, b and γ themselves."""
+    layers = some_layers(4, seed)
+    rows = some_rows(layers, 5, seed, noise=0.3)
+    process = conditioned(layers, rows)
+    root = np.linalg.cholesky(covariance_by_definition(layers, layers, HYPER))
+    whiten = np.linalg.inv(np.linalg.cholesky(besides(rows, process)))
+    shapes = [each.shape for each in process.point[1:]]
+    sizes = [len(layers), *map(math.prod, shapes)]
+
+    def log_totals(values: Array) -> Array:
+        w, *others = np.split(values, np.cumsum(sizes)[:-1])
+        parts = [each.reshape(shape) for each, shape in zip(others, shapes, strict=True)]
+        return np.log(rows.counts @ np.exp(log_costs(layers, process, root @ w, *parts)))
+
+    def loss(values: Array) -> float:
+        off = whiten @ (np.log(rows.y) - log_totals(values))
+        return float(off @ off + values @ values)
+
+    best = minimize(loss, np.zeros(sum(sizes)), method="BFGS", options={"gtol": 1e-6})
+    cost = process.costs(layers)
+    np.testing.assert_allclose(np.log(rows.counts @ cost), log_totals(best.x), atol=2e-3)
 
 
 @given(seeds)
-def test_prediction_is_what_the_textbook_says(seed: int) -> None:
+def test_prediction_is_what_the_textbook_says_near_that_point(seed: int) -> None:
+    """One joint normal distribution of the logarithms of rows and questions."""
     known = some_layers(5, seed)
-    process = fit(known, some_rows(known, 7, seed), HYPER)
+    rows = some_rows(known, 7, seed)
+    process = conditioned(known, rows)
     layers = joined(known, some_layers(4, seed + 1, known=False))
     asked = some_rows(layers, 3, seed)
-    mean, cov = process.predict(layers, asked.counts, asked.context)
-    expected_mean, expected_cov = conditioned(process, layers, asked.counts, asked.context)
-    np.testing.assert_allclose(mean, expected_mean, rtol=1e-8)
-    np.testing.assert_allclose(cov, expected_cov, rtol=1e-6, atol=1e-9 * cov.max())
+    total, cov = process.predict(layers, asked.counts, asked.context)
+
+    cost = process.costs(layers)
+    room = np.zeros((7, 4))
+    counts = np.vstack([np.hstack([rows.counts, room]), asked.counts])
+    shares = counts * cost / (counts @ cost)[:, None]
+    context = np.append(rows.context, asked.context)
+    prior = shares @ covariance_by_definition(layers, layers, HYPER) @ shares.T
+    directions = shares @ process.posterior(layers).directions
+    prior += directions @ directions.T + HYPER.context**2 * np.minimum(context[:, None], context)
+    noise = np.zeros((10, 10))
+    noise[:7, :7] = besides(rows, process)
+    noise[:7, :7] -= HYPER.context**2 * np.minimum(rows.context[:, None], rows.context)
+    measured = (prior + noise)[:7, :7]
+    gain = np.linalg.solve(measured, prior[:7, 7:]).T
+    np.testing.assert_allclose(cov, prior[7:, 7:] - gain @ prior[:7, 7:], rtol=1e-6, atol=1e-9)
+    walked = HYPER.context**2 * np.minimum(asked.context[:, None], rows.context) @ process.alpha
+    np.testing.assert_allclose(total, (asked.counts @ cost) * np.exp(walked), rtol=1e-9)
 
 
-@given(seeds, st.integers(0, 3))
-def test_one_row_more_is_the_same_as_all_at_once(seed: int, new: int) -> None:
-    layers = some_layers(6 + new, seed)
-    rows = some_rows(layers, 9, seed)
-    counts = rows.counts.copy()
-    counts[:-1, 6:] = 0.0  # only the last row has the new layers
-    rows = replace(rows, counts=counts)
-    few = rows[:8]
-    before = fit(layers[:6], replace(few, counts=few.counts[:, :6]), HYPER)
-    grown, whole = before.add(layers, rows[8:]), given_beta(before, layers, rows)
-    for one, other in (
-        (grown.factor.whitener, whole.factor.whitener),
-        (grown.alpha, whole.alpha),
-    ):
-        np.testing.assert_allclose(one, other, atol=1e-8 * np.abs(other).max())
-    for name, values in vars(whole.rows).items():
-        np.testing.assert_array_equal(getattr(grown.rows, name), values)
-    asked = some_rows(layers, 4, seed + 7)
-    for one, other in zip(
-        grown.predict(layers, asked.counts, asked.context),
-        whole.predict(layers, asked.counts, asked.context),
-        strict=True,
-    ):
-        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-8 * np.abs(other).max())
-
-
-def test_rows_added_one_by_one_are_the_same_as_all_at_once() -> None:
-    layers = some_layers(6, 1)
-    rows = some_rows(layers, 12, 1)
-    process = fit(layers, rows[:3], HYPER)
-    whole = given_beta(process, layers, rows)
-    for i in range(3, 12):
-        process = process.add(layers, rows[i : i + 1])
-    np.testing.assert_allclose(process.alpha, whole.alpha, rtol=1e-8)
-    np.testing.assert_allclose(process.leave_one_out, whole.leave_one_out, rtol=1e-8)
+@given(seeds)
+def test_a_single_layer_is_a_process_of_logarithms(seed: int) -> None:
+    """Where each network is one layer nothing is a sum, and nothing is approximated."""
+    layers = some_layers(6, seed)
+    rows = replace(timeless(some_rows(layers, 6, seed, noise=0.3)), counts=np.eye(6))
+    rows = replace(rows, y=np.exp(np.random.default_rng(seed).normal(size=6)))
+    flat = replace(HYPER, coefficient=1e-9, stairs=1e-9, trait=1e-9, context=1e-9, odd=0.0)
+    process = conditioned(layers, rows, flat)
+    m = np.array([layers.features[i] @ process.beta[op] for i, op in enumerate(layers.op)])
+    k = covariance_by_definition(layers, layers, flat)
+    noise = flat.noise**2 * (m / flat.size) ** -flat.fading + rows.known_std**2
+    expected = k @ np.linalg.solve(k + np.diag(noise), np.log(rows.y / m))
+    np.testing.assert_allclose(np.log(process.costs(layers) / m), expected, rtol=1e-6, atol=1e-9)
 
 
 @given(seeds, st.booleans())
@@ -112,75 +130,102 @@ def test_covariances_are_those_of_something(seed: int, known: bool) -> None:
     np.testing.assert_allclose(k, k.T)
     assert np.linalg.eigvalsh(k).min() > 0  # rough is each layer's own
     measured = some_layers(5, seed + 1)
-    process = fit(measured, some_rows(measured, 6, seed), HYPER)
+    process = conditioned(measured, some_rows(measured, 6, seed))
     asked = some_rows(layers, 6, seed)
     _, cov = process.predict(layers, asked.counts, asked.context)
     np.testing.assert_allclose(cov, cov.T, atol=1e-9 * cov.max())
     assert np.linalg.eigvalsh((cov + cov.T) / 2).min() > -1e-9 * cov.max()
 
 
-@given(seeds)
-def test_measuring_never_makes_less_sure(seed: int) -> None:
-    layers = some_layers(6, seed)
-    rows = some_rows(layers, 8, seed)
-    before = fit(layers, rows[:7], HYPER)
-    after = before.add(layers, rows[7:])
-    asked = some_rows(layers, 5, seed + 3)
-    _, cov = before.predict(layers, asked.counts, asked.context)
-    _, less = after.predict(layers, asked.counts, asked.context)
-    assert (np.diagonal(less) <= np.diagonal(cov) * (1 + 1e-9)).all()
-    assert (np.diagonal(less) >= 0).all()
+@given(seeds, st.floats(0.0, 3.0))
+def test_whatever_was_measured_nothing_costs_less_than_nothing(seed: int, noise: float) -> None:
+    layers = some_layers(7, seed)
+    process = conditioned(layers[:5], _of_first(some_rows(layers, 6, seed, noise), 5))
+    total, cov = process.predict(layers, np.eye(7), np.zeros(7))
+    assert (total > 0).all()
+    assert np.isfinite(total).all() and np.isfinite(cov).all()
+
+
+def _of_first(rows: Rows, n: int) -> Rows:
+    return replace(rows, counts=rows.counts[:, :n] + np.eye(len(rows), n))
 
 
 @given(seeds)
 def test_without_noise_it_says_what_was_measured(seed: int) -> None:
     layers = some_layers(8, seed)
     rows = timeless(some_rows(layers, 5, seed, noise=0.3), known_std=np.zeros(5))
-    process = fit(layers, rows, replace(HYPER, noise=1e-6))
-    mean, cov = process.predict(layers, rows.counts, rows.context)
-    np.testing.assert_allclose(mean, rows.y, rtol=1e-5)
-    np.testing.assert_allclose(np.diagonal(cov) / rows.y**2, 0.0, atol=1e-9)
+    process = conditioned(layers, rows, replace(HYPER, noise=1e-5))
+    total, cov = process.predict(layers, rows.counts, rows.context)
+    np.testing.assert_allclose(total, rows.y, rtol=1e-4)
+    np.testing.assert_allclose(np.diagonal(cov), 0.0, atol=1e-8)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seeds, st.sampled_from([1e-6, 3.0, 1e9]))
+def test_units_change_nothing_but_the_unit(seed: int, unit: float) -> None:
+    layers = some_layers(5, seed)
+    rows = some_rows(layers, 6, seed)
+    one, other = fit(layers, rows), fit(layers, replace(rows, y=unit * rows.y))
+    for a, b in zip(
+        one.predict(layers, rows.counts, rows.context),
+        other.predict(layers, rows.counts, rows.context),
+        strict=True,
+    ):
+        np.testing.assert_allclose(b / (unit if a.ndim == 1 else 1.0), a, rtol=1e-4, atol=1e-9)
 
 
 def test_noise_of_one_more_measurement_is_what_is_fitted_and_what_repeats_show() -> None:
     layers = some_layers(4, 0)
     rows = timeless(some_rows(layers, 3, 0), known_std=np.array([0.03, 0.03, 2.0]))
-    process = fit(layers, rows, HYPER)  # one wild measurement does not make all wild
-    np.testing.assert_allclose(
-        process.noise_var(np.array([10.0, 1.0])), [0.0004e2 + 0.0009e2, 0.0004 + 0.0009]
-    )
-    timed = fit(layers, replace(rows, when=np.zeros(3)), HYPER)
-    np.testing.assert_allclose(timed.noise_var(np.array([1.0])), 0.0004 + 0.0009 + 0.0009)
+    even = replace(HYPER, fading=0.0)
+    process = conditioned(layers, rows, even)  # one wild measurement does not make all wild
+    np.testing.assert_allclose(process.noise_var(np.array([10.0, 1.0])), 0.0004 + 0.0009)
+    seated = replace(rows, when=np.zeros(3), sitting=np.zeros(3, int))
+    process = conditioned(layers, seated, even)
+    np.testing.assert_allclose(process.noise_var(np.ones(1)), 0.0004 + 0.0009 + 0.0004 + 0.0009)
+    assert process.drift_var == pytest.approx(0.0004 + 0.0009)
 
 
-def test_rows_of_one_minute_are_fewer_witnesses() -> None:
+def test_noise_of_sizes_that_were_never_measured_is_that_of_the_nearest() -> None:
+    layers = some_layers(4, 0)
+    process = conditioned(layers, some_rows(layers, 6, 0), replace(HYPER, fading=0.5))
+    sizes = HYPER.size * np.exp(process.linear.log_size)
+    ends = process.noise_var(np.array([sizes.min(), sizes.max()]))
+    np.testing.assert_allclose(process.noise_var(np.array([1e-9, 1e9])), ends)
+
+
+def test_rows_of_one_minute_or_one_sitting_are_fewer_witnesses() -> None:
     layers = some_layers(5, 4)
     rows = timeless(some_rows(layers, 7, 4))
-    stds = []
-    for when in (np.zeros(7), 600.0 * np.arange(7)):
-        process = fit(layers, replace(rows, when=when), HYPER)
-        stds.append(process.predict(layers, rows.counts, rows.context)[1][0, 0])
-    assert stds[0] > stds[1]
+    alone = {"when": 600.0 * np.arange(7), "sitting": np.arange(7)}
+    vars_ = []
+    for shared in ({"when": np.zeros(7)}, {"sitting": np.zeros(7, int)}, {}):
+        process = conditioned(layers, replace(rows, **{**alone, **shared}))
+        vars_.append(process.predict(layers, rows.counts, rows.context)[1][0, 0])
+    assert vars_[0] > vars_[2]
+    assert vars_[1] > vars_[2]
 
 
 def test_leave_one_out_is_what_all_other_rows_say() -> None:
+    """Where totals are taken as linear at the same point."""
     layers = some_layers(5, 4)
-    rows = timeless(some_rows(layers, 7, 4))
-    process = fit(layers, rows, HYPER)
+    rows = timeless(some_rows(layers, 7, 4, noise=0.01))
+    process = conditioned(layers, rows)
     for i, surprise in enumerate(process.leave_one_out):
         kept = np.flatnonzero(np.arange(7) != i)
-        others = given_beta(process, layers, rows[kept])
-        mean, cov = others.predict(layers, rows.counts[[i]], rows.context[[i]])
-        noise = (HYPER.noise**2 + rows.known_std[i] ** 2) * process.scale[i] ** 2
+        others = condition(layers, rows[kept], process.solution)
+        total, cov = others.predict(layers, rows.counts[[i]], rows.context[[i]])
+        noise = besides(rows, process)[i, i] - HYPER.context**2 * rows.context[i]
         std = math.sqrt(cov[0, 0] + noise)
-        assert surprise == pytest.approx((rows.y[i] - mean[0]) / std)
-        assert [each[i] for each in process.left_out] == pytest.approx([mean[0], std])
+        assert surprise == pytest.approx(math.log(rows.y[i] / total[0]) / std, abs=0.1)
+        left = [float(each[i]) for each in process.left_out]
+        assert left == pytest.approx([math.log(total[0]), std], abs=0.01)
 
 
 def walked(dearer: float) -> SumProcess:
     """Variants (context 0) and networks of context 1 that are this much dearer."""
     layers = some_layers(4, 2)
-    rows = some_rows(layers, 20, 2, noise=0.0)
+    rows = timeless(some_rows(layers, 20, 2, noise=0.0))
     context = np.repeat([0.0, 1.0], 10)
     y = rows.y * (1 + dearer * context)
     return fit(layers, replace(rows, y=y, known_std=np.zeros(20), context=context))
@@ -211,11 +256,33 @@ def test_an_additive_device_has_no_dearer_context() -> None:
 
 def test_a_network_of_a_deeper_context_is_less_sure() -> None:
     process, layers = walked(0.1), some_layers(4, 2)
-    context = np.array([0.5, 1.0, 3.0])
-    mean, cov = process.predict(layers, np.ones((3, 4)), context)
+    total, cov = process.predict(layers, np.ones((3, 4)), np.array([0.5, 1.0, 3.0]))
     var = np.diagonal(cov)
-    assert mean[1] == pytest.approx(mean[2])
+    assert total[1] == pytest.approx(total[2])
     assert var[2] > 2 * var[1]
+
+
+@pytest.mark.parametrize("octaves", [-3, -1, 1, 3])
+def test_beyond_the_sizes_that_were_measured_doubt_grows_by_the_octave(octaves: int) -> None:
+    layers = some_layers(6, 5)
+    process = conditioned(layers, some_rows(layers, 12, 5))
+    asked = layers[:1]
+    edge = layers.features[layers.op == asked.op[0], 2]
+    size = (edge.max() if octaves > 0 else edge.min()) * 2.0**octaves
+    beyond = replace(asked, features=np.array([[*asked.features[0, :2], size]]))
+    one, other = (process.posterior(each).directions[0] for each in (asked, beyond))
+    own = [*one[:-4] ** 2], [*other[-4:] ** 2]  # doubts stand last: three operations, novelty
+    assert not one[-4:].any()
+    assert math.sqrt(sum(own[1])) == pytest.approx(HYPER.beyond * abs(octaves))
+
+
+def test_what_was_never_seen_is_doubted() -> None:
+    layers = some_layers(6, 5)
+    process = conditioned(layers, some_rows(layers, 12, 5))
+    _, known = process.predict(layers[:1], np.ones((1, 1)), np.zeros(1))
+    strange = replace(layers[:1], novel=np.ones(1))
+    _, cov = process.predict(strange, np.ones((1, 1)), np.zeros(1))
+    assert cov[0, 0] - known[0, 0] == pytest.approx(NOVEL**2)
 
 
 def test_how_many_layers_are_held_at_once_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,13 +290,26 @@ def test_how_many_layers_are_held_at_once_changes_nothing(monkeypatch: pytest.Mo
     rows = some_rows(layers, 8, 7)
 
     def answer() -> Array:
-        process = fit(layers, rows, HYPER)
-        mean, cov = process.predict(layers, rows.counts, rows.context)
-        return np.vstack([mean, cov])
+        total, cov = conditioned(layers, rows).predict(layers, rows.counts, rows.context)
+        return np.vstack([total, cov])
 
     whole = answer()
     monkeypatch.setattr(sum_process, "BLOCK", 4)
     np.testing.assert_allclose(answer(), whole, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [40, 80, 160, 320])
+def test_more_rows_make_no_bias(n: int) -> None:
+    """Rows of one moment that share a drift: what is noise must not be explained away."""
+    ratios = []
+    for seed in range(3):
+        layers = some_layers(6, seed)
+        rows = some_rows(layers, n, seed, noise=0.05)
+        moment = {"when": np.zeros(n), "sitting": np.full(n, -1), "context": np.zeros(n)}
+        process = fit(layers, replace(rows, known_std=np.zeros(n), **moment))
+        total, _ = process.predict(layers, rows.counts, np.zeros(n))
+        ratios.append(np.log(total / (rows.counts @ layers.features @ [1.0, 2.0, 0.5])).mean())
+    assert abs(np.mean(ratios)) < 4 * 0.05 / math.sqrt(3 * n)
 
 
 def test_a_pickled_process_predicts_and_learns_without_scipy(tmp_path: Path) -> None:
@@ -237,16 +317,16 @@ def test_a_pickled_process_predicts_and_learns_without_scipy(tmp_path: Path) -> 
     rows = some_rows(layers, 6, 0)
     process = fit(layers, rows[:5])
     path = tmp_path / "process.pickle"
-    path.write_bytes(pickle.dumps((process, layers, rows[5:])))
+    path.write_bytes(pickle.dumps((process, layers, rows)))
     code = (
         "import pickle, sys\n"
-        f"process, layers, row = pickle.load(open({str(path)!r}, 'rb'))\n"
-        "mean, _ = process.add(layers, row).predict(layers, row.counts, row.context)\n"
-        "print(repr(float(mean[0])))\n"
+        "from ampere.estimators.processes.sum_process import condition\n"
+        f"process, layers, rows = pickle.load(open({str(path)!r}, 'rb'))\n"
+        "told = condition(layers, rows, process.solution)\n"
+        "print(repr(float(told.predict(layers, rows.counts, rows.context)[0][5])))\n"
         "assert not any(name.startswith('scipy') for name in sys.modules)\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    told = process.add(layers, rows[5:])
-    mean, _ = told.predict(layers, rows.counts[5:], rows.context[5:])
-    assert float(run.stdout) == pytest.approx(mean[0], rel=1e-12)
+    total, _ = condition(layers, rows, process.solution).predict(layers, rows.counts, rows.context)
+    assert float(run.stdout) == pytest.approx(total[5], rel=1e-12)

@@ -3,51 +3,49 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
 
-from ampere.estimators.processes.linear_mean import expand
-from ampere.estimators.processes.totals import drift, terms, walk
-from random_rows import HYPER, OPERATIONS, seeds, some_layers, some_rows
-from random_rows import drift as drift_by_definition
+from ampere.estimators.processes.totals import besides, lasting, noise_var, together, walk
+from random_rows import HYPER, conditioned, seeds, some_layers, some_rows
+from random_rows import besides as by_definition
 
 
 @given(seeds)
-def test_terms_are_relative_to_the_scale(seed: int) -> None:
+def test_what_rows_share_besides_their_layers_is_what_the_definition_says(seed: int) -> None:
     layers = some_layers(5, seed)
     rows = some_rows(layers, 6, seed)
-    beta = np.arange(1.0, 3 * OPERATIONS + 4).reshape(OPERATIONS + 1, 3)
-    w, p, m = terms(layers, rows, beta, rows.y)
-    for i, counts in enumerate(rows.counts):
-        costs = [counts[j] * expand(layers, beta)[j].sum() for j in range(5)]
-        np.testing.assert_allclose(w[i] * rows.y[i], costs)
-        assert math.isclose(m[i] * rows.y[i], sum(costs))
-        np.testing.assert_allclose(p[i] * rows.y[i], counts @ expand(layers, beta))
-
-
-def test_rows_join_with_room_for_new_layers() -> None:
-    layers = some_layers(6, 0)
-    rows = some_rows(layers, 5, 0)
-    few = type(rows)(**{**vars(rows[:3]), "counts": rows.counts[:3, :4]})
-    joined = few.joined(rows[3:])
-    assert len(joined) == 5
-    np.testing.assert_array_equal(joined.counts[:3, :4], rows.counts[:3, :4])
-    assert not joined.counts[:3, 4:].any()
-    np.testing.assert_array_equal(joined.counts[3:], rows.counts[3:])
-    for name in ("y", "known_std", "context", "when"):
-        np.testing.assert_array_equal(getattr(joined, name), getattr(rows, name))
+    process = conditioned(layers, rows)
+    size = np.exp(process.linear.log_size)
+    np.testing.assert_allclose(besides(rows, size, HYPER), by_definition(rows, process), rtol=1e-9)
 
 
 def test_a_walk_starts_at_context_zero_and_shares_the_way() -> None:
     contexts = np.array([0.0, 1.0, 3.0])
-    expected = HYPER.context**2 * np.array([[0.0, 0, 0], [0, 1, 1], [0, 1, 3]])
-    np.testing.assert_allclose(walk(contexts, contexts, HYPER), expected)
+    np.testing.assert_allclose(walk(contexts, contexts), [[0.0, 0, 0], [0, 1, 1], [0, 1, 3]])
 
 
-def test_drift_is_shared_within_a_minute_and_unknown_times_share_none() -> None:
-    when = np.array([0.0, 30.0, 6000.0, math.nan])
-    shared = drift(when, when)
-    np.testing.assert_allclose(shared, drift_by_definition(when))
+def test_a_slow_drift_is_shared_within_a_minute_and_unknown_times_share_none() -> None:
+    rows = some_rows(some_layers(4, 0), 4, 0)
+    shared = lasting(replace(rows, when=np.array([0.0, 30.0, 6000.0, math.nan])))
     assert shared[0, 1] > 100 * shared[0, 2]
     assert not shared[3].any()
+
+
+def test_a_sitting_is_shared_by_those_that_say_so() -> None:
+    rows = replace(some_rows(some_layers(4, 0), 4, 0), sitting=np.array([-1, 0, 0, -1]))
+    assert together(rows).tolist() == [[0, 0, 0, 0], [0, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 0]]
+
+
+def test_rows_of_one_sitting_are_one_moment() -> None:
+    rows = some_rows(some_layers(4, 0), 6, 0)
+    for sitting, moments in (([-1] * 6, 6), ([0] * 6, 1), ([0, 0, 1, 1, -1, -1], 4)):
+        assert replace(rows, sitting=np.array(sitting)).moments == moments
+
+
+def test_small_totals_scatter_more_where_noise_fades() -> None:
+    small, large = noise_var(np.array([0.01, 100.0]), replace(HYPER, fading=0.5))
+    assert small == 100 * large
+    assert np.ptp(noise_var(np.array([0.01, 100.0]), replace(HYPER, fading=0.0))) == 0

@@ -307,7 +307,6 @@ def stairs() -> Profile:
     model = nn.Sequential(*net(), nn.ReLU(), nn.Linear(10, 3))
     profile = profile_of(read(model, INPUT), by_blocks)
     assert isinstance(profile.fit, AdditiveFit)
-    assert profile.fit.encoder.tile == BLOCK
     return profile
 
 

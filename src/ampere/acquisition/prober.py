@@ -26,15 +26,16 @@ from ampere.core.layers import Layer, network_identity
 from ampere.core.variants import sample
 from ampere.core.workloads import Workload
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit, fit_additive, per_joule
 from ampere.estimators.base import inflation, usable
-from ampere.estimators.encoding import STEP, depth_context, distinct
+from ampere.estimators.encoding import STEP, depth_context, depth_of, distinct
 from ampere.estimators.processes.sum_process import SumProcess
 from ampere.records.failure import Cause
 from ampere.records.measurement import Measurement
 from ampere.sittings.effort import Effort
 
-START = 4  # networks that are measured before anything is known: the first in the list
+START = 2  # networks that are measured before anything is known: the first in the list
+ENOUGH = 4  # networks, before intervals are believed
 POOL = 32  # members of a family that may be measured, and as many whose interval matters
 VARIANTS = 3  # of each kind that may be measured
 REFIT = 1.25  # hyper-parameters are fitted anew when there are so many times as many rows
@@ -106,7 +107,7 @@ class Prober:
         measured = self._measured
         if self.ended or measured >= self.limit or not self._open:
             return True
-        return measured > START and self.half_interval <= self.tolerance
+        return measured > ENOUGH and self.half_interval <= self.tolerance
 
     @property
     def _measured(self) -> int:
@@ -125,9 +126,9 @@ class Prober:
         fit = self._refit()
         if fit is None:
             return math.inf
-        mean, covariance = self._networks(fit, self.asked_about)
+        _, covariance = self._networks(fit, self.asked_about)
         std = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-        return float(REACH * inflation(len(fit.energy.rows)) * np.mean(std / np.abs(mean)))
+        return float(REACH * inflation(fit.energy.rows.moments) * std.mean())
 
     @property
     def remaining(self) -> int:
@@ -172,7 +173,7 @@ class Prober:
         chosen: list[int] = []
         while len(chosen) < min(n, k):
             var = np.maximum(np.diagonal(covariance)[:k], 0.0) + noise
-            lowered = np.square(covariance[:k, k:] / mean[k:]).sum(1) / var
+            lowered = np.square(covariance[:k, k:]).sum(1) / var
             lowered[chosen] = -1.0
             best = int(np.argmax(lowered / price))
             chosen.append(best)
@@ -182,11 +183,15 @@ class Prober:
     def _networks(
         self, fit: AdditiveFit, networks: Iterable[Sequence[Layer]]
     ) -> tuple[Array, Array]:
-        """Means and covariance of the joules of networks, or of what else guides."""
+        """Joules of networks, and the covariance of their logarithms; or of what else guides."""
         whole = [(*layers, STEP) for layers in networks]
         layers, counts = distinct(whole)
         context = np.array([depth_context(layers[:-1]) for layers in whole])
-        return self._process(fit).predict(fit.encoder.encode(layers), counts, context)
+        encoded = fit.encoder.encode(layers)
+        process = self._process(fit)
+        if process is fit.time:
+            encoded = per_joule(encoded, fit.energy)
+        return process.predict(encoded, counts, context)
 
     def _process(self, fit: AdditiveFit) -> SumProcess:
         return fit.time if self.guide == "time" and fit.time is not None else fit.energy
@@ -247,11 +252,15 @@ def make_prober(
         counted = tuple(with_features(layer) for layer in layers)
         return Network(name, Workload(counted), counted)
 
+    candidates = [built(f"candidate {i}", layers) for i, layers in enumerate(asked_about, 1)]
+    # What depth costs is learned where it was measured: the deepest must be among the first.
+    deepest = max([itself, *candidates], key=lambda network: depth_of(network.layers))
     probes = recorded or [
-        itself,
+        deepest,
         built(f"smallest {itself.name}", smallest(itself.layers)),
+        itself,
         *probed,
-        *(built(f"candidate {i}", layers) for i, layers in enumerate(asked_about, 1)),
+        *candidates,
         *(built(str(variant), variant.layers) for variant in variants),
     ]
     return Prober(

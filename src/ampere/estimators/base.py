@@ -43,8 +43,8 @@ class Cost:
 class Line:
     """One layer's share of a network.
 
-    It is extrapolated if its widths lie outside those that were measured, and borrowed if no layer
-    of its kind was: then it is what other kinds suggest.
+    It is extrapolated if its widths or attributes lie outside those that were measured, and
+    borrowed if no layer of its kind was: then it is what other kinds suggest.
     """
 
     layer: Layer
@@ -71,11 +71,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A line per layer, and the total with the error of one more measurement in it."""
+    """A line per layer, and the total with the error of one more measurement in it.
+
+    `mean_j_std` is the deviation without that error: of the mean over many steps. `doubts` are what
+    a reader should know of this network.
+    """
 
     lines: tuple[Line, ...]
     total: Cost
     uncovered: tuple[Layer, ...] = ()
+    mean_j_std: float | None = None
+    doubts: tuple[str, ...] = ()
 
 
 class Fit(Protocol):

@@ -2,9 +2,12 @@
 
 Coordinates are the logarithms of widths and of a kind's attributes (map size, kernel, batch), so
 that kinds of one operation can learn from each other; attributes that are words, and the role, are
-0 or 1. Features are what the mean is linear in: 1, FLOPs, bytes of activations and of parameters,
-and FLOPs as a device does them that rounds widths up to a tile. An operation whose FLOPs are not
-known throughout has the sum and the product of the widths instead.
+0 or 1; and that of the bytes that it works on, since caches end somewhere. Features are what the
+mean is linear in: 1, FLOPs, bytes of activations and of parameters, and FLOPs with widths rounded up
+to a tile. An operation whose FLOPs are not known throughout has the sum and the product of the
+widths instead. Stairs are what widths lack to what devices do in one go: to the next tile, and to a
+multiple that can be loaded as a vector. Traits are values of attributes (an optimiser, a batch)
+that coefficients may vary with.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,14 +31,25 @@ from ampere.records.measurement import Measurement
 # Every network has it once: what a step costs whatever its layers are.
 STEP = Layer("step", LayerKind("step", Role.HIDDEN, "step"), Widths(), Features(0.0, 0.0, 0.0))
 
-# A step; a layer; FLOPs, bytes of activations and of parameters, FLOPs on tiles; or, where FLOPs
-# are not known, the sum and the product of the widths.
-FEATURES = 8
+# A step; a layer; FLOPs, bytes of activations and of parameters; or, where FLOPs are not known, the
+# sum and the product of the widths; and FLOPs as a device does them that rounds widths up to a tile.
+ROUNDED = (8, 32)
+FEATURES = 7 + len(ROUNDED)
+TILES = (8, 16, 32, 64)  # widths are done so many at a time
+VECTOR = 3  # octaves of a multiple that is loaded as a vector: 8
+STAIRS = len(TILES) + 1
+BYTES = "#bytes"  # the coordinate that follows no single width
+FEW_VALUES = 16  # of an attribute that coefficients may vary with
 
 
 def depth_context(layers: Iterable[Layer]) -> float:
     """How much deeper than a variant a network is, in octaves."""
-    return math.log2(max(sum(layer.count for layer in layers), MOST_LAYERS) / MOST_LAYERS)
+    return math.log2(max(depth_of(layers), MOST_LAYERS) / MOST_LAYERS)
+
+
+def depth_of(layers: Iterable[Layer]) -> int:
+    """How many layers a network has."""
+    return sum(layer.count for layer in layers)
 
 
 @dataclass(frozen=True)
@@ -46,10 +61,11 @@ class Encoder:
     operation_of: Mapping[str, str]  # of each kind, which is known by its name
     counted: frozenset[str]  # operations whose FLOPs are known
     coordinates: tuple[str, ...]
-    tile: int = 0  # 0: no stairs
+    traits: tuple[tuple[str, str], ...]  # attributes and values that coefficients may vary with
+    rounded: bool = False  # whether FLOPs on tiles are features: for few rows they are too many
 
     @classmethod
-    def of(cls, layers: Sequence[Layer], tile: int = 0) -> Encoder:
+    def of(cls, layers: Sequence[Layer], rounded: bool = False) -> Encoder:
         """An encoder that knows these layers; its numbers do not depend on their order."""
         named = sorted({(layer.kind.name, layer.kind.operation) for layer in layers}, reverse=True)
         operation_of = dict(sorted(dict(named).items()))  # of several, the first in the alphabet
@@ -64,25 +80,44 @@ class Encoder:
             operation_of,
             frozenset(operations) - uncounted,
             tuple(names),
-            tile,
+            _varied_traits(layers),
+            rounded,
         )
 
     def encode(self, layers: Sequence[Layer]) -> Layers:
         """Layers as arrays; those of the same identity get the same id."""
         n = len(layers)
-        x = np.zeros((n, len(self.coordinates)))
+        x, novel = np.zeros((n, len(self.coordinates))), np.zeros(n)
         index = {name: i for i, name in enumerate(self.coordinates)}
-        for row, layer in zip(x, layers, strict=True):
+        for i, layer in enumerate(layers):
             for name, value in coordinates(layer).items():
                 if name in index:
-                    row[index[name]] = value
+                    x[i, index[name]] = value
+                else:
+                    novel[i] += 1
+        operations = [self.operation(layer) for layer in layers]
+        op = np.array([self.operations.get(name, _foreign(name)) for name in operations], int)
+        kinds = [layer.kind.name for layer in layers]
+        widths = [[np.array([width]) for width in layer.widths.values()] for layer in layers]
         return Layers(
-            np.array([self._features(layer) for layer in layers]).reshape(n, FEATURES),
-            x,
-            np.array([self.operations.get(self.operation(layer), -1) for layer in layers], int),
-            np.array([self.kinds.get(layer.kind.name, -1) for layer in layers], int),
-            np.array([_number(layer.identity) for layer in layers], int),
+            features=np.array([self._features(layer) for layer in layers]).reshape(n, FEATURES),
+            x=x,
+            op=op,
+            kind=np.array([self.kinds.get(name, _foreign(name)) for name in kinds], int),
+            id=np.array([_number(layer.identity) for layer in layers], int),
+            stairs=np.array([stairs(each, 1)[0] for each in widths]).reshape(n, STAIRS),
+            traits=np.array([self._traits(layer) for layer in layers]).reshape(n, len(self.traits)),
+            novel=novel + (op < 0),
+            unsized=np.array([self.is_unsized(name) for name in operations], bool),
         )
+
+    def _traits(self, layer: Layer) -> list[float]:
+        own = dict(traits(layer))
+        return [float(own.get(name) == value) for name, value in self.traits]
+
+    def is_unsized(self, operation: str) -> bool:
+        """Whether an operation was measured, and nobody knows what its layers do."""
+        return operation in self.operations and operation not in self.counted
 
     def knows(self, layer: Layer) -> bool:
         """Whether layers of this kind were measured."""
@@ -90,8 +125,7 @@ class Encoder:
 
     def covers(self, layer: Layer) -> bool:
         """Whether anything can be said of a layer: it has the features that the mean takes."""
-        operation = self.operation(layer)
-        if operation in self.operations and operation not in self.counted:
+        if self.is_unsized(self.operation(layer)):
             return True
         return layer.features.flops is not None and bool(self.counted - {STEP.kind.operation})
 
@@ -106,15 +140,14 @@ class Encoder:
             columns[:, 0] = 1.0
             return columns
         columns[:, 1] = 1.0
-        operation = self.operation(layer)
-        if operation in self.operations and operation not in self.counted:
-            columns[:, 6] = np.sum([np.zeros(len(counted)), *widths], axis=0)
-            columns[:, 7] = np.prod([np.ones(len(counted)), *widths], axis=0)
+        if self.is_unsized(self.operation(layer)):
+            columns[:, 5] = np.sum([np.zeros(len(counted)), *widths], axis=0)
+            columns[:, 6] = np.prod([np.ones(len(counted)), *widths], axis=0)
             return columns
         columns[:, 2:5] = counted
-        if self.tile:
-            rounded = [-(-sizes // self.tile) * self.tile / sizes for sizes in widths]
-            columns[:, 5] = counted[:, 0] * np.prod([np.ones(len(counted)), *rounded], axis=0)
+        for i, tile in enumerate(ROUNDED if self.rounded else (), 7):
+            more = [-(-sizes // tile) * tile / sizes for sizes in widths]
+            columns[:, i] = counted[:, 0] * np.prod([np.ones(len(counted)), *more], axis=0)
         return columns
 
     def _features(self, layer: Layer) -> Array:
@@ -123,11 +156,29 @@ class Encoder:
         return np.asarray(self.columns(layer, np.array(counted), widths)[0])
 
 
+def stairs(widths: Sequence[Ints], n: int) -> Array:
+    """What n layers' widths lack, in octaves: to the next tile of each size, and to a vector."""
+    columns = np.zeros((n, STAIRS))
+    for sizes in widths:
+        for i, tile in enumerate(TILES):
+            columns[:, i] += np.log2(-(-sizes // tile) * tile / sizes)
+        columns[:, -1] += 1 - np.log2(np.gcd(sizes, 2**VECTOR)) / VECTOR
+    return columns
+
+
 def _number(identity: LayerIdentity) -> int:
     """A number that is the same for the same layer, in every process."""
-    return (
-        int.from_bytes(hashlib.blake2b(repr(identity).encode(), digest_size=8).digest(), "big") >> 1
-    )
+    return _hash(repr(identity))
+
+
+def _foreign(name: str) -> int:
+    """A number below 0 for what was never measured, the same for the same name."""
+    return -2 - _hash(name)
+
+
+def _hash(text: str) -> int:
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 2
 
 
 def coordinates(layer: Layer) -> dict[str, float]:
@@ -139,7 +190,33 @@ def coordinates(layer: Layer) -> dict[str, float]:
         else:
             places[f"@{name}={value}"] = 1.0
     places[f"@{layer.kind.role.value}"] = 1.0
+    if layer.features.flops is not None:
+        _, activations, parameters = layer.features.numbers
+        places[BYTES] = float(log_bytes((activations or 0.0) + (parameters or 0.0)))
     return places
+
+
+def log_bytes(worked_on: float | Array) -> Array:
+    """The coordinate of the bytes that layers work on."""
+    return np.asarray(np.log2(1 + np.asarray(worked_on)))
+
+
+def traits(layer: Layer) -> Iterator[tuple[str, str]]:
+    """Attributes of a layer, and its role, each with its value as a text."""
+    for name, value in layer.kind.attributes.items():
+        yield name, repr(value)
+    yield "@role", layer.kind.role.value
+
+
+def _varied_traits(layers: Sequence[Layer]) -> tuple[tuple[str, str], ...]:
+    """Those that some layers have and others have not; of few values each."""
+    values: defaultdict[str, set[str]] = defaultdict(set)
+    for layer in layers:
+        if layer.kind != STEP.kind:
+            for name, value in traits(layer):
+                values[name].add(value)
+    few = {name: found for name, found in values.items() if 1 < len(found) <= FEW_VALUES}
+    return tuple((name, value) for name in sorted(few) for value in sorted(few[name]))
 
 
 def in_order(rows: Iterable[Measurement]) -> list[Measurement]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import STEADY, AdditiveFit, fit_additive
 from ampere.estimators.base import usable
 from ampere.estimators.paper import PaperFit, fit_paper
 from ampere.records.measurement import Measurement
@@ -17,8 +17,12 @@ MOST_ROWS, MOST_LAYERS = 2000, 4000  # of a fit: time grows with the cube of bot
 ProfileFit: TypeAlias = AdditiveFit | PaperFit
 
 
-def fit_rows(measurements: Sequence[Measurement], method: str, kernel: str) -> ProfileFit:
+def fit_rows(
+    measurements: Sequence[Measurement], method: str, kernel: str, drift: float = STEADY
+) -> ProfileFit:
     """Fit measurements by a method of `METHODS`; only the paper's has a kernel to choose.
+
+    `drift` is what is usual of such a device.
 
     Raises:
         DataError: There are none, or so many that no fit of them would ever end.
@@ -32,4 +36,4 @@ def fit_rows(measurements: Sequence[Measurement], method: str, kernel: str) -> P
         )
     if method == "paper":
         return fit_paper(measurements, kernel)
-    return fit_additive(measurements)
+    return fit_additive(measurements, drift)

@@ -14,13 +14,16 @@ import numpy as np
 
 from ampere.core.types import Json
 from ampere.errors import DataError
-from ampere.estimators.additive import TILES, AdditiveFit, rebuild_additive
+from ampere.estimators.additive import AdditiveFit, rebuild_additive
 from ampere.estimators.base import Rejection
 from ampere.estimators.paper import KindHyper, PaperFit, fit_paper
 from ampere.estimators.processes import gp, sum_process
 from ampere.estimators.processes.covariance import Hyper
 from ampere.estimators.processes.likelihood import SCALES
 from ampere.records.measurement import Measurement
+
+MAY_BE_0 = ("fading", "beyond", "odd")
+NUMBERS = (*SCALES, "size", "coefficient", *MAY_BE_0)
 
 
 def solution_of(fit: AdditiveFit | PaperFit, measurements: Sequence[Measurement]) -> Json:
@@ -36,7 +39,6 @@ def solution_of(fit: AdditiveFit | PaperFit, measurements: Sequence[Measurement]
         return {"kinds": kinds}
     numbers = {id(row): number for number, row in enumerate(measurements)}
     return {
-        "tile": fit.encoder.tile,
         "energy": _sums_to_json(fit.energy.solution),
         "time": None if fit.time is None else _sums_to_json(fit.time.solution),
         "rejected": [
@@ -68,12 +70,9 @@ def rebuild(
                 for name, row in solution["kinds"].items()
             }
             return fit_paper(measurements, kernel, kinds)
-        if solution["tile"] not in TILES:
-            raise DataError(f"no tile is {solution['tile']!r:.80}")
         time = solution["time"]
         fit = rebuild_additive(
             measurements,
-            tile=solution["tile"],
             energy=_sums_from_json(solution["energy"]),
             time=None if time is None else _sums_from_json(time),
             rejected=[_rejection(row, measurements) for row in solution["rejected"]],
@@ -101,14 +100,14 @@ def _sane(fit: AdditiveFit) -> AdditiveFit:
 def _sums_to_json(solution: sum_process.Solution) -> Json:
     hyper = solution.hyper
     return {
-        "hyper": {name: getattr(hyper, name) for name in SCALES} | {"lengths": [*hyper.lengths]},
+        "hyper": {name: getattr(hyper, name) for name in NUMBERS} | {"lengths": [*hyper.lengths]},
         "beta": solution.beta.tolist(),
         "log_density": solution.log_density,
     }
 
 
 def _sums_from_json(row: Mapping[str, Json]) -> sum_process.Solution:
-    scales = {name: _positive(row["hyper"][name]) for name in SCALES}
+    scales = {name: _number(row["hyper"][name], name in MAY_BE_0) for name in NUMBERS}
     lengths = tuple(map(_positive, row["hyper"]["lengths"]))
     beta = np.array(row["beta"], float)
     if beta.ndim != 2 or not np.isfinite(beta).all() or (beta < 0).any():
@@ -141,6 +140,10 @@ def _rejection(row: Mapping[str, Json], measurements: Sequence[Measurement]) -> 
 
 
 def _positive(value: Json) -> float:
-    if not isinstance(value, (int, float)) or not 0 < value < math.inf:
+    return _number(value, may_be_0=False)
+
+
+def _number(value: Json, may_be_0: bool) -> float:
+    if not isinstance(value, (int, float)) or not 0 <= value < math.inf or not (value or may_be_0):
         raise DataError(f"a hyper-parameter is a number above 0, not {value!r:.80}")
     return float(value)

@@ -130,7 +130,7 @@ def _result(metered: Metered, fits: Sequence[Fit]) -> ModelResult:
         total = prediction.total
         estimates_j[fit.method] = total.energy_j
         if fit is fits[0]:
-            interval_j = interval(total.energy_j, total.energy_j_std)
+            interval_j = interval(total.energy_j, total.energy_j_std, fit.method)
     if metered.few_steps.failed is None:
         estimates_j["extrapolation"] = metered.few_steps.energy_j
     return ModelResult(

@@ -40,11 +40,12 @@ class Portion:
     time_s: float | None
     share: float
     stages: tuple[float, ...] = ()
+    method: str = "additive"
 
     @property
     def energy_j_interval(self) -> tuple[float, float]:
         """The 90 % interval of the joules."""
-        return interval(self.energy_j, self.energy_j_std)
+        return interval(self.energy_j, self.energy_j_std, self.method)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def divide(
     name, estimate = _subject(profile, model, input)
     stages = _stage_shares(profile.measurements)
     groups = grouped(estimate.lines, lambda line: line.layer.identity)
-    portions = tuple(_portion(lines, estimate.energy_j, stages) for lines in groups)
+    portions = tuple(_portion(lines, estimate, stages) for lines in groups)
     return Division(model=name, estimate=estimate, portions=portions, stages=stages)
 
 
@@ -95,7 +96,7 @@ def _subject(
 
 
 def _portion(
-    lines: Sequence[Line], total_j: float, stages: Mapping[str, tuple[float, ...]]
+    lines: Sequence[Line], estimate: Estimate, stages: Mapping[str, tuple[float, ...]]
 ) -> Portion:
     layer, costs = lines[0].layer, [line.cost for line in lines]
     widths = "".join(f" {name}={width}" for name, width in layer.widths.items())
@@ -107,8 +108,9 @@ def _portion(
         energy_j=energy_j,
         energy_j_std=math.fsum(cost.energy_j_std for cost in costs),  # same layer, same error
         time_s=add_known(cost.time_s for cost in costs),
-        share=energy_j / total_j,
+        share=energy_j / estimate.energy_j,
         stages=stages.get(layer.kind.name, ()),
+        method=estimate.method,
     )
 
 

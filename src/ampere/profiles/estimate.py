@@ -18,6 +18,8 @@ from ampere.estimators.encoding import STEP
 from ampere.meters.base import UNKNOWN_ORIGIN, Provenance
 
 CONFIDENCE = 0.9
+SYMMETRIC = ("paper",)
+MOST_REACH = 100.0  # of an interval in logarithms: beyond it nothing is known
 MOST_NAMES = 20  # of layers in a warning
 
 
@@ -40,18 +42,25 @@ class Estimate:
     method: str = "additive"
     battery_wh: float | None = None
     warnings: tuple[str, ...] = field(default=())
+    energy_j_mean_std: float | None = None
 
     @property
     def energy_j_interval(self) -> tuple[float, float]:
-        """The 90 % interval of the joules."""
-        return interval(self.energy_j, self.energy_j_std)
+        """The 90 % interval of the joules, as they would be metered once, at some moment."""
+        return interval(self.energy_j, self.energy_j_std, self.method)
+
+    @property
+    def energy_j_mean_interval(self) -> tuple[float, float]:
+        """The 90 % interval of the mean over a long job, in which noise and moods average out."""
+        std = self.energy_j_std if self.energy_j_mean_std is None else self.energy_j_mean_std
+        return interval(self.energy_j, std, self.method)
 
     @property
     def time_s_interval(self) -> tuple[float, float] | None:
         """The 90 % interval of the seconds; None if they are not known."""
         if self.time_s is None or self.time_s_std is None:
             return None
-        return interval(self.time_s, self.time_s_std)
+        return interval(self.time_s, self.time_s_std, self.method)
 
     @property
     def battery_share(self) -> float | None:
@@ -65,6 +74,7 @@ class Estimate:
         by = steps / self.steps
         lines = tuple(replace(line, cost=line.cost.times(by)) for line in self.lines)
         total = Cost(self.energy_j, self.energy_j_std, self.time_s, self.time_s_std).times(by)
+        mean_std = self.energy_j_mean_std
         return replace(
             self,
             energy_j=total.energy_j,
@@ -73,6 +83,7 @@ class Estimate:
             time_s_std=total.time_s_std,
             lines=lines,
             steps=steps,
+            energy_j_mean_std=None if mean_std is None else by * mean_std,
         )
 
     def to_json(self) -> dict[str, Json]:
@@ -80,6 +91,7 @@ class Estimate:
         row: dict[str, Json] = {
             "energy_j": _finite(self.energy_j),
             "energy_j_interval": [_finite(value) for value in self.energy_j_interval],
+            "energy_j_mean_interval": [_finite(value) for value in self.energy_j_mean_interval],
             "time_s": self.time_s,
             "time_s_interval": list(self.time_s_interval or (None, None)),
             "steps": self.steps,
@@ -218,6 +230,7 @@ def estimate(
         method=fit.method,
         battery_wh=battery_wh,
         warnings=(*_warnings(prediction), *warnings),
+        energy_j_mean_std=prediction.mean_j_std,
     )
     return result if steps == 1 else result.for_steps(steps)
 
@@ -247,11 +260,12 @@ def _warnings(prediction: Prediction) -> list[str]:
             [line.layer for line in lines if line.borrowed],
         ),
         (
-            "extrapolated beyond the profiled widths",
+            "extrapolated beyond what was profiled of their kinds",
             [line.layer for line in lines if line.extrapolated and not line.borrowed],
         ),
     )
-    return [f"{text}: {_names(layers)}" for text, layers in cases if layers]
+    texts = [f"{text}: {_names(layers)}" for text, layers in cases if layers]
+    return [*texts, *prediction.doubts]
 
 
 def _names(layers: Sequence[Layer]) -> str:
@@ -261,11 +275,17 @@ def _names(layers: Sequence[Layer]) -> str:
     return ", ".join(names[:MOST_NAMES]) + more
 
 
-def interval(mean: float, std: float) -> tuple[float, float]:
-    """The 90 % interval of something that cannot be below 0."""
+def interval(mean: float, std: float, method: str = "additive") -> tuple[float, float]:
+    """The 90 % interval of something that cannot be below 0.
+
+    Errors are those of a logarithm, so it reaches further up than down; the paper's are not.
+    """
     reach = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * std
-    low = mean - reach
-    return (0.0 if low < 0 else low), mean + reach  # NaN stays NaN
+    if method in SYMMETRIC or not mean > 0:
+        low = mean - reach
+        return (0.0 if low < 0 else low), mean + reach  # NaN stays NaN
+    ratio = math.exp(min(reach / mean, MOST_REACH))
+    return mean / ratio, mean * ratio
 
 
 def _finite(value: float) -> float | None:

@@ -21,7 +21,7 @@ from ampere.core.arrays import Array, Ints
 from ampere.core.choices import Choice, choices
 from ampere.core.layers import Layer
 from ampere.errors import ContradictoryRows, DataError, NotCovered
-from ampere.estimators.additive import AdditiveFit
+from ampere.estimators.additive import AdditiveFit, per_joule
 from ampere.estimators.encoding import depth_context
 from ampere.profiles.family_sums import Sums
 from ampere.profiles.grid import Count, Grid, places_of
@@ -56,12 +56,14 @@ class FamilyTables:
 
     @cached_property
     def _energy(self) -> Sums:
-        return Sums(self._fit.energy, self._grid, self._context)
+        return Sums(self._fit.energy, self._grid, self._context, lambda layers: layers)
 
     @cached_property
     def _time(self) -> Sums | None:
-        time = self._fit.time
-        return None if time is None else Sums(time, self._grid, self._context)
+        energy, time = self._fit.energy, self._fit.time
+        if time is None:
+            return None
+        return Sums(time, self._grid, self._context, lambda layers: per_joule(layers, energy))
 
     @cached_property
     def _flops(self) -> list[Table]:
@@ -93,6 +95,13 @@ class FamilyTables:
     def std(self, widths: npt.ArrayLike) -> Array:
         """Standard deviation of the joules, as `estimate` gives it."""
         return self._energy.stds(self._levels(widths))
+
+    def share_std(self, widths: npt.ArrayLike) -> Array:
+        """Relative standard deviation of each candidate's share of the largest member's joules.
+
+        As if both were metered side by side: what a moment does to both is not in it.
+        """
+        return self._energy.share_stds(self._levels(widths), self._levels([self.largest])[0])
 
     def flops(self, widths: npt.ArrayLike) -> Array:
         """FLOPs per training step of each candidate, forward and backward together."""

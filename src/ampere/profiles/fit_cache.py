@@ -33,6 +33,7 @@ from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.errors import DataError
+from ampere.estimators.additive import STEADY
 from ampere.estimators.methods import ProfileFit, fit_rows
 from ampere.estimators.solution import rebuild, solution_of
 from ampere.records.measurement import Measurement
@@ -60,14 +61,16 @@ class FitCache:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         return Path(home) / "ampere" / "fits" / (self.digest + SUFFIX)
 
-    def fit(self, measurements: Sequence[Measurement], method: str, kernel: str) -> ProfileFit:
+    def fit(
+        self, measurements: Sequence[Measurement], method: str, kernel: str, drift: float = STEADY
+    ) -> ProfileFit:
         """The fit of the journal's measurements: rebuilt if it was kept, else made and kept."""
         name = f"{method} {kernel} {len(measurements)}"
         kept = self._read("fits").get(name)
         if kept is not None:
             with suppress(DataError):
                 return rebuild(kept, measurements, method, kernel)
-        fit = fit_rows(measurements, method, kernel)
+        fit = fit_rows(measurements, method, kernel, drift)
         self._keep("fits", name, solution_of(fit, measurements))
         return fit
 

@@ -21,6 +21,7 @@ from ampere.core.layers import Features, Layer
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
+from ampere.estimators.encoding import BYTES, coordinates, log_bytes, stairs
 from ampere.estimators.polynomials import SAMPLES, fit_features
 from ampere.estimators.processes import linear_mean
 from ampere.profiles.lookup import Axes
@@ -120,8 +121,20 @@ class Grid:
                 for name, sizes in widths.items():
                     same &= sizes == layer.widths[name]
                 ids[same] = self.encoder.encode([replace(layer, kind=place.layer.kind)]).id[0]
-        columns = self.encoder.columns(place.layer, features, list(widths.values()))
-        return linear_mean.Layers(columns, x, np.repeat(one.op, n), np.repeat(one.kind, n), ids)
+        if BYTES in self.encoder.coordinates and BYTES in coordinates(place.layer):
+            x[:, self.encoder.coordinates.index(BYTES)] = log_bytes(features[:, 1:].sum(1))
+        sizes = list(widths.values())
+        return linear_mean.Layers(
+            features=self.encoder.columns(place.layer, features, sizes),
+            x=x,
+            op=np.repeat(one.op, n),
+            kind=np.repeat(one.kind, n),
+            id=ids,
+            stairs=stairs(sizes, n),
+            traits=np.repeat(one.traits, n, axis=0),
+            novel=np.repeat(one.novel, n),
+            unsized=np.repeat(one.unsized, n),
+        )
 
     def layers_at(self, levels: Ints) -> Iterator[Layer]:
         """The layers of one candidate."""

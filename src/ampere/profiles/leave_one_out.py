@@ -52,7 +52,8 @@ class Validation:
     def intervals(self) -> list[tuple[float, float]]:
         """90 % intervals."""
         pairs = zip(self.energy_j.tolist(), self.energy_j_std.tolist(), strict=True)
-        return [interval(mean, std) for mean, std in pairs]
+        method = "additive" if self.of == "network" else "paper"
+        return [interval(mean, std, method) for mean, std in pairs]
 
     @property
     def inside(self) -> int:
@@ -68,11 +69,12 @@ def validate(fit: AdditiveFit | PaperFit) -> Validation | None:
 
 
 def _networks(fit: AdditiveFit) -> Validation:
-    mean, std = fit.energy.left_out
+    log_j, std = fit.energy.left_out
+    energy_j = np.exp(log_j)
     return Validation(
         of="network",
-        energy_j=mean,
-        energy_j_std=inflation(len(mean)) * std,
+        energy_j=energy_j,
+        energy_j_std=inflation(fit.energy.rows.moments) * std * energy_j,
         metered_j=fit.energy.rows.y,
     )
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Protocol
 
+import numpy as np
+
 from ampere.core.arrays import Array, Ints
 from ampere.core.units import flops, joules
 from ampere.errors import DataError
@@ -33,10 +35,15 @@ class Guide(Protocol):
 
 @dataclass(frozen=True)
 class EnergyGuide:
-    """Joules of a training step, from a profile's tables."""
+    """Joules of a training step, from a profile's tables.
+
+    Where the budget is a share of the whole model, what counts is the doubt about that share: most
+    of what a profile does not know is off for both alike.
+    """
 
     tables: FamilyTables
     confidence: float = 0.5
+    of_whole: bool = False
 
     def __post_init__(self) -> None:
         check_confidence(self.confidence)
@@ -50,7 +57,9 @@ class EnergyGuide:
         if self.confidence == 0.5:
             return self.cost(widths)
         deviations = NormalDist().inv_cdf(self.confidence)
-        return self.cost(widths) + deviations * self.tables.std(widths)
+        tables, cost = self.tables, self.cost(widths)
+        doubt = tables.share_std(widths) if self.of_whole else tables.std(widths) / cost
+        return cost * np.exp(deviations * doubt)
 
     def describe(self, cost: float) -> str:
         """`1.23 mJ`."""

@@ -220,7 +220,7 @@ def _plan(
     limit_j = budget.per_step(before.energy_j, all_steps)
     watch("looking for widths")
     widths = WidthSearch(
-        space=make_space(slimmer, profile, search),
+        space=make_space(slimmer, profile, search, budget.is_share),
         settings=search,
         whole_j=before.energy_j,
         count=judge.candidates,

@@ -99,8 +99,13 @@ class WidthSearch:
         return {name: int(size) for name, size in zip(self.space.names, sizes, strict=True)}
 
 
-def make_space(slimmer: Slimmer, profile: Profile, settings: Search = Search()) -> Space:
-    """Every free width from its least to its full size; those that cannot be cut stay full."""
+def make_space(
+    slimmer: Slimmer, profile: Profile, settings: Search = Search(), of_whole: bool = False
+) -> Space:
+    """Every free width from its least to its full size; those that cannot be cut stay full.
+
+    `of_whole` if what counts is the share of the whole model.
+    """
     round_to = settings.round_to or _coarseness(slimmer.layers)
     family = profile.tabulate(slimmer.layers, round_to=round_to)
     if slimmer.stuck.issuperset(family.names):
@@ -113,7 +118,7 @@ def make_space(slimmer: Slimmer, profile: Profile, settings: Search = Search()) 
         kept = np.array([slimmer.kept(name, size) for size in range(0, largest + 1, step)])
         worth.append(np.maximum(kept, np.finfo(float).tiny))
     guide = (
-        EnergyGuide(family, settings.confidence)
+        EnergyGuide(family, settings.confidence, of_whole)
         if settings.guide == "energy"
         else FlopsGuide(family)
     )

@@ -133,7 +133,7 @@ def landscape_parts(profile: Profile, division: Division) -> Iterator[Part]:
 def _landscape_figure(land: Landscape, label: str, origin: str) -> Figure:
     """A surface over two widths, a curve over one."""
     values = [
-        (mean, *interval(mean, std))
+        (mean, *interval(mean, std, "additive" if land.inferred else "paper"))
         for mean, std in zip(land.energy_j.flat, land.energy_j_std.flat, strict=True)
     ]
     caption = _landscape_caption(land, values, origin)

@@ -9,11 +9,12 @@
     bulge         1 + r + r² / 3: what Matérn 5/2 is besides exp(−r)              any
     k             covariance; 1 at a distance of 0                                any
     slope         dk / dq                                                         any
-    K             covariance of the relative deviations of layers                 (s, t)
+    K             covariance of the deviations of layers, in logarithms           (s, t)
 
-Two shapes are made of them. A process over the widths of one kind takes the distance between two
+Three shapes are made of them. A process over the widths of one kind takes the distance between two
 points as a whole (paper, eq. 3). Layers of many kinds differ in many coordinates, and are alike in
-proportion to the product over them: k = Π bulge · exp(−Σ r).
+proportion to the product over them: k = Π bulge · exp(−Σ r); and what is rough over short distances
+is alike in proportion to exp(−Σ r / √5 reach), a product of Matérn 1/2.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ import numpy.typing as npt
 
 from ampere.core.arrays import Array, Ints
 from ampere.estimators.processes.linear_mean import Layers
+
+
+ROOT = np.sqrt(5.0)  # of Matérn 5/2 distances, which short ones are made of, too
+LEVEL = 3.0  # standard deviation of the logarithm of what costs nobody knows how much
 
 
 class Kernel(NamedTuple):
@@ -50,7 +55,7 @@ def matern52(r: Array) -> Array:
 
 def scaled_distance(apart: Array, length: float) -> Array:
     """How far apart two points are in one coordinate, as Matérn 5/2 takes it."""
-    return np.asarray(np.sqrt(5.0) * apart / length)
+    return np.asarray(ROOT * apart / length)
 
 
 def _matern12(q: Array) -> tuple[Array, Array]:
@@ -95,36 +100,65 @@ KERNELS: Mapping[str, Kernel] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Hyper:
-    """Relative standard deviations of layers and totals, and a length for each coordinate."""
+    """Standard deviations of logarithms of layers and totals, and a length for each coordinate."""
 
-    operation: float
-    kind: float
-    rough: float
-    noise: float
-    context: float
+    operation: float  # of layers of one operation, smooth
+    kind: float  # of layers of one kind, on top
+    short: float  # of layers of one operation, rough over short distances
+    rough: float  # of a layer by itself
+    noise: float  # of a total of usual size
+    context: float  # of a network an octave deeper
+    stairs: float  # of an octave that widths are short of what a device does in one go
+    trait: float  # of a coefficient of layers that have a value of an attribute in common
+    sitting: float  # of networks that were measured together
+    slow: float  # of what was measured within a minute or two
+    reach: float  # lengths of `short`, in units of the smooth ones
+    fading: float  # noise falls with the size to minus this half power
     lengths: tuple[float, ...]
+    size: float = 1.0  # the usual one
+    coefficient: float = 1.0  # not fitted: of a coefficient of the mean
+    beyond: float = 0.0  # not fitted: of an octave beyond the sizes that were measured
+    odd: float = 0.0  # not fitted: the mean of what an odd width costs
 
 
 def covariance(a: Layers, b: Layers, hyper: Hyper) -> Array:
-    """Prior covariance K of the relative deviations of layers."""
+    """Prior covariance K of the deviations of layers; operations deviate each by itself."""
+    k = np.zeros((len(a), len(b)))
+    for operation in np.intersect1d(a.op, b.op):
+        rows, columns = np.flatnonzero(a.op == operation), np.flatnonzero(b.op == operation)
+        k[np.ix_(rows, columns)] = _of_one_operation(a[rows], b[columns], hyper)
+    return k
+
+
+def _of_one_operation(a: Layers, b: Layers, hyper: Hyper) -> Array:
     bulges, decay = np.ones((len(a), len(b))), np.zeros((len(a), len(b)))
-    for i in varying(np.vstack([a.x, b.x]), np.append(a.op, b.op)):
+    for i in varying(np.vstack([a.x, b.x])):
         r = scaled_distance(np.abs(a.x[:, i, None] - b.x[:, i]), hyper.lengths[i])
         bulges *= bulge(r)
         decay += r
-    same_op, same_kind, same = alike(a, b)
-    share = hyper.operation**2 * same_op + hyper.kind**2 * same_kind
-    return np.asarray(bulges * np.exp(-decay) * share + hyper.rough**2 * same)
+    same_kind, same = alike(a, b)
+    share = hyper.operation**2 + hyper.kind**2 * same_kind
+    smooth = bulges * np.exp(-decay) * share
+    near = hyper.short**2 * np.exp(-decay / (ROOT * hyper.reach))
+    return np.asarray(smooth + near + levels(a, b, same_kind) + hyper.rough**2 * same)
 
 
-def varying(x: Array, op: Ints) -> Ints:
-    """Coordinates in which layers of one operation differ; between operations none matters."""
-    return np.flatnonzero(np.any([np.ptp(x[op == each], axis=0) > 0 for each in np.unique(op)], 0))
+def variance(layers: Layers, hyper: Hyper) -> Array:
+    """The diagonal of K."""
+    own = hyper.operation**2 + hyper.kind**2 + hyper.short**2 + hyper.rough**2
+    return np.asarray(own + LEVEL**2 * layers.unsized)
+
+
+def levels(a: Layers, b: Layers, same_kind: npt.NDArray[np.bool_]) -> Array:
+    """Covariance of the levels of kinds whose FLOPs nobody knows: each has one of its own."""
+    return np.asarray(LEVEL**2 * (same_kind & a.unsized[:, None] & b.unsized))
+
+
+def varying(x: Array) -> Ints:
+    """Coordinates in which layers differ."""
+    return np.flatnonzero(np.ptp(x, axis=0) > 0)
 
 
 def alike(a: Layers, b: Layers) -> tuple[npt.NDArray[np.bool_], ...]:
-    """Same operation, same kind, same layer; what was never measured is like itself only."""
-    same = a.id[:, None] == b.id
-    same_op = (a.op[:, None] == b.op) & (a.op[:, None] >= 0)
-    same_kind = (a.kind[:, None] == b.kind) & (a.kind[:, None] >= 0)
-    return same_op | same, same_kind | same, same
+    """Same kind, same layer; of layers of one operation."""
+    return a.kind[:, None] == b.kind, a.id[:, None] == b.id

@@ -1,123 +1,268 @@
 """Likelihood: the hyper-parameters under which measured totals are likeliest. Arrays only.
 
     symbol        meaning                                                         shape
-    theta         logarithms of `SCALES` and of the lengths that matter           (5 + v,)
+    theta         logarithms of `SCALES`, `fading`, logarithms of the lengths     (12 + v,)
     v             coordinates in which layers of one operation differ
-    T             covariance of the totals: W K W' + P P' + G + D + noise         (n, n)
-    alpha         T⁻¹ (y / scale − M)                                             (n,)
-    g, h          alpha alpha' − T⁻¹, and W' g W                                  (n, n), (L, L)
+    S, B, Q, R    as in sum_process.py: what totals are made of, near the posterior
+    z             what was measured, in logarithms, less what the mean says there (n,)
+    T             covariance of z: S K S' + B B' + τ² Q Q' + ς² R R' + N          (n, n)
+    alpha         T⁻¹ z                                                           (n,)
+    g, h          alpha alpha' − T⁻¹, and S' g S of an operation                  (n, n), (l, l)
 
-Other symbols as in sum_process.py.
+Where layers add up, totals are not linear in their logarithms: they are taken as linear near the
+posterior, so this is Laplace's approximation of the evidence. Other symbols as in sum_process.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
 from ampere.core.arrays import Array, Ints
-from ampere.estimators.processes.covariance import Hyper, alike, bulge, scaled_distance, varying
-from ampere.estimators.processes.factor import Factor
+from ampere.estimators.processes.covariance import (
+    ROOT,
+    Hyper,
+    alike,
+    bulge,
+    levels,
+    scaled_distance,
+    varying,
+)
 from ampere.estimators.processes.linear_mean import Layers
-from ampere.estimators.processes.totals import COEFFICIENT, Rows, drift, terms
+from ampere.estimators.processes.totals import Rows, lasting, together, walk
 
 # Hyper-parameters are fitted on so many rows and layers at most; conditioned on are all.
 FIT_ROWS, FIT_LAYERS = 200, 500
 
-SCALES = ("operation", "kind", "rough", "noise", "context")
-# Log-normal priors: median, standard deviation of the logarithm, bounds.
-PRIORS = (
-    (0.20, 1.0, 1e-3, 3.0),  # operation
-    (0.10, 1.0, 1e-3, 3.0),  # kind
-    (0.03, 1.0, 1e-3, 1.0),  # rough
-    (0.035, 0.45, 3e-3, 0.5),  # noise
-    (0.05, 0.5, 1e-2, 0.5),  # context
+
+class Prior(NamedTuple):
+    """Log-normal: median, standard deviation of the logarithm, bounds."""
+
+    median: float
+    spread: float
+    least: float
+    most: float
+
+
+PRIORS: Mapping[str, Prior] = MappingProxyType(
+    {
+        "operation": Prior(0.15, 1.0, 1e-3, 3.0),
+        "kind": Prior(0.07, 1.0, 1e-3, 3.0),
+        "short": Prior(0.05, 1.0, 1e-3, 1.0),
+        "rough": Prior(0.02, 1.0, 1e-3, 1.0),
+        "noise": Prior(0.03, 0.6, 2e-3, 0.5),
+        "context": Prior(0.05, 0.5, 1e-2, 0.5),
+        "stairs": Prior(0.10, 1.0, 1e-3, 2.0),
+        "trait": Prior(0.10, 1.0, 1e-3, 2.0),
+        "sitting": Prior(0.02, 0.7, 1e-3, 0.5),
+        "slow": Prior(0.03, 0.7, 1e-3, 0.5),
+        "reach": Prior(0.30, 0.7, 0.02, 1.0),
+    }
 )
-LENGTH = (3.0, 0.8, 0.2, 50.0)  # in octaves of a width
+SCALES = tuple(PRIORS)
+FADING, MOST_FADING = 0.2, 1.0  # standard deviation of its prior, which begins at 0; its bound
+IMPOSSIBLE = -1e15
+LENGTH = Prior(6.0, 1.0, 0.2, 50.0)  # in octaves of a width
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """Totals near a point: what each is made of, and what was measured less the mean there."""
+
+    layers: Layers
+    rows: Rows
+    shares: Array  # S
+    mean: Array  # B
+    steps: Array  # Q
+    traits: Array  # R
+    z: Array
+    log_size: Array
+
+
+class _Block(NamedTuple):
+    """Layers of one operation, and the distances between them."""
+
+    chosen: Ints
+    varying: Ints
+    distances: Array  # (v, l, l), for lengths of 1
+    same_kind: Array
+    same: Array
+    levels: Array
 
 
 class Likelihood:
-    """Marginal likelihood of some rows, and its gradient, as a function of log hyper-parameters."""
+    """Marginal likelihood of some rows, and its gradient, as a function of theta."""
 
-    def __init__(self, layers: Layers, rows: Rows, beta: Array, scale: Array) -> None:
-        self.w, p, size = terms(layers, rows, beta, scale)
-        self.linear = COEFFICIENT**2 * p @ p.T
-        self.context = np.minimum(rows.context[:, None], rows.context) * np.outer(size, size)
-        self.fixed = np.diag(np.square(rows.known_std)) + drift(rows.when, rows.when)
-        self.residual = rows.y / scale - size
-        self.same_op, self.same_kind, _ = alike(layers, layers)
-        self.varying = varying(layers.x, layers.op)
-        x = layers.x[:, self.varying].T
-        self.distances = scaled_distance(np.abs(x[:, :, None] - x[:, None]), length=1.0)
+    def __init__(self, at: Linear) -> None:
+        self.at, self.n = at, len(at.z)
+        self.blocks = list(_blocks(at.layers))
+        self.varying = np.unique(np.concatenate([block.varying for block in self.blocks]))
+        self.linear = at.mean @ at.mean.T
+        self.fixed = np.diag(np.square(at.rows.known_std))
+        self.named = {
+            "context": walk(at.rows.context, at.rows.context),
+            "stairs": at.steps @ at.steps.T,
+            "trait": at.traits @ at.traits.T,
+            "sitting": together(at.rows),
+            "slow": lasting(at.rows),
+        }
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
         """Its logarithm, but for a constant, and the gradient of that."""
-        operation, kind, rough, noise, context = np.exp(2 * theta[: len(SCALES)])
-        r = self.distances / np.exp(theta[len(SCALES) :])[:, None, None]
+        from scipy.linalg.lapack import dpotrf, dpotri  # predicting does without scipy
+
+        scales = dict(zip(SCALES, np.exp(theta[: len(SCALES)]), strict=True))
+        fading = float(theta[len(SCALES)])
+        lengths = np.exp(theta[len(SCALES) + 1 :])
+        total = self.linear + self.fixed
+        for name, matrix in self.named.items():
+            total = total + scales[name] ** 2 * matrix
+        noise = scales["noise"] ** 2 * np.exp(-fading * self.at.log_size)
+        total[np.diag_indices(self.n)] += noise
+        shapes = [self._shapes(block, scales, lengths) for block in self.blocks]
+        for block, shape in zip(self.blocks, shapes, strict=True):
+            s = self.at.shares[:, block.chosen]
+            total += s @ shape.whole @ s.T
+        lower, fault = dpotrf(total, lower=1)
+        if fault:  # rounding: nothing is there, and the search goes another way
+            return IMPOSSIBLE, np.zeros_like(theta)
+        inverse, _ = dpotri(lower, lower=1)
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        alpha = inverse @ self.at.z
+        value = -np.log(np.diagonal(lower)).sum() - self.at.z @ alpha / 2
+        g = np.outer(alpha, alpha) - inverse
+        slopes = {name: scales[name] ** 2 * (g * each).sum() for name, each in self.named.items()}
+        slopes["noise"] = float(g.diagonal() @ noise)
+        by_length = np.zeros(len(self.varying))
+        for name in ("operation", "kind", "short", "rough", "reach"):
+            slopes[name] = 0.0
+        for block, shape in zip(self.blocks, shapes, strict=True):
+            s = self.at.shares[:, block.chosen]
+            self._add_slopes(block, shape, s.T @ g @ s, slopes, by_length)
+        of_fading = -float(g.diagonal() @ (noise * self.at.log_size)) / 2
+        return float(value), np.array([*(slopes[name] for name in SCALES), of_fading, *by_length])
+
+    def _shapes(self, block: _Block, scales: Mapping[str, float], lengths: Array) -> _Shapes:
+        own = np.searchsorted(self.varying, block.varying)
+        r = block.distances / lengths[own][:, None, None]
         bulges = bulge(r)
-        shape = bulges.prod(0) * np.exp(-r.sum(0))
-        by_op, by_kind = operation * shape * self.same_op, kind * shape * self.same_kind
-        k = by_op + by_kind
-        k[np.diag_indices_from(k)] += rough
-        total = self.w @ k @ self.w.T + self.linear + context * self.context + self.fixed
-        total[np.diag_indices_from(total)] += noise
-        factor = Factor.of(total)
-        alpha = factor.solve(self.residual)
-        value = np.log(factor.whitener.diagonal()).sum() - self.residual @ alpha / 2
-        # The gradient is tr(g dT/dtheta) / 2.
-        g = np.outer(alpha, alpha) - factor.whitener.T @ factor.whitener
-        h = self.w.T @ g @ self.w
-        scales = [
-            (h * by_op).sum(),
-            (h * by_kind).sum(),
-            rough * h.trace(),
-            noise * g.trace(),
-            context * (g * self.context).sum(),
-        ]
-        slope = r * r / 3 * (1 + r) / bulges  # d log k / d log length
-        lengths = np.tensordot(slope, h * (by_op + by_kind)) / 2
-        return float(value), np.append(scales, lengths)
+        decay = r.sum(0)
+        smooth = bulges.prod(0) * np.exp(-decay)
+        by_op = scales["operation"] ** 2 * smooth
+        by_kind = scales["kind"] ** 2 * smooth * block.same_kind
+        far = decay / (ROOT * scales["reach"])
+        near = scales["short"] ** 2 * np.exp(-far)
+        rough = scales["rough"] ** 2 * block.same
+        whole = by_op + by_kind + near + rough + block.levels
+        return _Shapes(own, r, bulges, by_op, by_kind, near, far, rough, whole, scales["reach"])
+
+    def _add_slopes(
+        self,
+        block: _Block,
+        shape: _Shapes,
+        h: Array,
+        slopes: dict[str, float],
+        by_length: Array,
+    ) -> None:
+        """What the layers of an operation add to the gradient: tr(g dT / dtheta) / 2."""
+        slopes["operation"] += float((h * shape.by_op).sum())
+        slopes["kind"] += float((h * shape.by_kind).sum())
+        near = h * shape.near
+        slopes["short"] += float(near.sum())
+        slopes["rough"] += float((h * shape.rough).sum())
+        slopes["reach"] += float((near * shape.far).sum()) / 2
+        # d log k / d log length, of Matérn 5/2 and of Matérn 1/2
+        smooth = shape.r * shape.r / 3 * (1 + shape.r) / shape.bulges
+        both = np.tensordot(smooth, h * (shape.by_op + shape.by_kind))
+        both = both + np.tensordot(shape.r, near) / (ROOT * shape.reach)
+        by_length[shape.own] += both / 2
+
+
+class _Shapes(NamedTuple):
+    """Covariances of the layers of an operation, part by part."""
+
+    own: Ints
+    r: Array
+    bulges: Array
+    by_op: Array
+    by_kind: Array
+    near: Array
+    far: Array
+    rough: Array
+    whole: Array
+    reach: float
+
+
+def _blocks(layers: Layers) -> Iterator[_Block]:
+    for operation in np.unique(layers.op):
+        chosen = np.flatnonzero(layers.op == operation)
+        few = layers[chosen]
+        same_kind, same = alike(few, few)
+        differing = varying(few.x)
+        x = few.x[:, differing].T
+        distances = scaled_distance(np.abs(x[:, :, None] - x[:, None]), length=1.0)
+        own = levels(few, few, same_kind)
+        yield _Block(chosen, differing, distances, same_kind.astype(float), same.astype(float), own)
+
+
+def begin(coordinates: int, slow: float = PRIORS["slow"].median) -> Hyper:
+    """The priors' medians."""
+    medians = {**{name: prior.median for name, prior in PRIORS.items()}, "slow": slow}
+    return Hyper(**medians, fading=0.0, lengths=(LENGTH.median,) * coordinates)
 
 
 def maximise(
-    layers: Layers, rows: Rows, beta: Array, scale: Array, start: Hyper | None
+    at: Linear, start: Hyper, slow: float = PRIORS["slow"].median
 ) -> tuple[Hyper, float]:
-    """The hyper-parameters of largest posterior density, and its logarithm.
+    """The hyper-parameters of largest posterior density near a point, and its logarithm.
 
-    The search begins at `start`, or at the priors' medians.
+    `slow` is the median of its prior: what is usual on such a device.
     """
     from scipy.optimize import minimize  # slow to import, and not needed to predict
 
-    chosen, used = some_of(rows)
-    few = rows[chosen]
-    few = replace(few, counts=few.counts[:, used])
-    likelihood = Likelihood(layers[used], few, beta, scale[chosen])
-    priors = np.array([*PRIORS, *[LENGTH] * len(likelihood.varying)])
-    median, spread, bounds = np.log(priors[:, 0]), priors[:, 1], np.log(priors[:, 2:])
+    likelihood = Likelihood(at)
+    v = len(likelihood.varying)
+    known = {**PRIORS, "slow": PRIORS["slow"]._replace(median=slow)}
+    priors = np.array([*known.values(), *[LENGTH] * v])
+    middle = len(SCALES)
+
+    def with_fading(values: Array, fading: float) -> Array:
+        return np.insert(values, middle, fading)
+
+    median = with_fading(np.log(priors[:, 0]), 0.0)
+    spread = with_fading(priors[:, 1], FADING)
+    least = with_fading(np.log(priors[:, 2]), 0.0)
+    most = with_fading(np.log(priors[:, 3]), MOST_FADING)
 
     def loss(theta: Array) -> tuple[float, Array]:
         value, gradient = likelihood(theta)
         off = (theta - median) / spread
+        if not math.isfinite(value) or not np.isfinite(gradient).all():
+            value, gradient = IMPOSSIBLE, np.zeros_like(theta)
         return off @ off / 2 - value, off / spread - gradient
 
-    begin = median
-    if start is not None:
-        scales = [getattr(start, name) for name in SCALES]
-        begin = np.log([*scales, *np.array(start.lengths)[likelihood.varying]])
+    scales = [getattr(start, name) for name in SCALES]
+    first = np.log([*scales, *np.array(start.lengths)[likelihood.varying]])
     best = minimize(
         loss,
-        begin,
+        np.clip(with_fading(first, start.fading), least, most),
         jac=True,
         method="L-BFGS-B",
-        bounds=bounds,
+        bounds=np.column_stack([least, most]),
         options={"ftol": 1e-6, "maxiter": 100},
     )
-    values = np.exp(best.x)
-    lengths = np.full(layers.x.shape[1], LENGTH[0])
-    lengths[likelihood.varying] = values[len(SCALES) :]
-    fitted = dict(zip(SCALES, map(float, values), strict=False))
-    return Hyper(**fitted, lengths=tuple(map(float, lengths))), -float(best.fun)
+    lengths = np.array(start.lengths)
+    lengths[likelihood.varying] = np.exp(best.x[middle + 1 :])
+    fitted = dict(zip(SCALES, map(float, np.exp(best.x[:middle])), strict=True))
+    found = replace(
+        start, **fitted, fading=float(best.x[middle]), lengths=tuple(map(float, lengths))
+    )
+    return found, -float(best.fun)
 
 
 def some_of(rows: Rows) -> tuple[Ints, Ints]:

@@ -12,9 +12,10 @@ beta          cost of one unit of each; in the last row for any operation     (o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
+import numpy.typing as npt
 
 from ampere.core.arrays import Array, Ints
 
@@ -23,33 +24,39 @@ ROUNDS, SMALL = 12, 0.4  # of reweighting; squares up to here, absolute errors b
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """Distinct layers as numbers; same `id`, same layer at the same widths."""
+    """Distinct layers as numbers; same `id`, same layer at the same widths.
+
+    Operations and kinds that were never measured have numbers below 0.
+    """
 
     features: Array
     x: Array
     op: Ints
     kind: Ints
     id: Ints
+    stairs: Array  # how far widths are from what a device does in one go, (L, s)
+    traits: Array  # 1 for each attribute that it has a certain value of, (L, a)
+    novel: Array  # how many things about a layer were never measured, (L,)
+    unsized: npt.NDArray[np.bool_]  # nobody knows its FLOPs: its kind has a level of its own, (L,)
 
     def __len__(self) -> int:
         return len(self.op)
 
     def __getitem__(self, chosen: Ints | slice) -> Layers:
-        return Layers(
-            features=self.features[chosen],
-            x=self.x[chosen],
-            op=self.op[chosen],
-            kind=self.kind[chosen],
-            id=self.id[chosen],
-        )
+        return Layers(**{each.name: getattr(self, each.name)[chosen] for each in fields(self)})
+
+
+def by_operation(layers: Layers, values: Array, operations: int) -> Array:
+    """Values of layers (L, k), those of each operation in columns of their own; new ones last."""
+    spread = np.zeros((len(layers), operations, values.shape[1]))
+    spread[np.arange(len(layers)), np.maximum(layers.op, -1)] = values
+    return spread.reshape(len(layers), -1)
 
 
 def expand(layers: Layers, beta: Array) -> Array:
     """Features times coefficients, each operation in columns of its own."""
-    operations, width = beta.shape
-    parts = np.zeros((len(layers), operations, width))
-    parts[np.arange(len(layers)), layers.op] = layers.features * beta[layers.op]
-    return parts.reshape(len(layers), operations * width)
+    values = layers.features * beta[np.maximum(layers.op, -1)]
+    return by_operation(layers, values, len(beta))
 
 
 def fit_coefficients(layers: Layers, counts: Array, y: Array) -> Array:

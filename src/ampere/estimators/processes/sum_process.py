@@ -1,60 +1,73 @@
 """Gaussian processes over sums: networks are measured, layers are learned. Arrays only.
 
-A measured total is a sum over layers, and a sum of Gaussian processes is one too: so totals are
-conditioned on directly, and no layer need be isolated. Costs are relative to a mean that is linear
-in the layers' features, so that a small layer and a large one deviate alike:
+A measured total is a sum over layers, so totals are conditioned on directly, and no layer need be
+isolated. Deviations stand in the exponent, so that a small layer and a large one deviate alike, and
+nothing costs less than 0:
 
-    cost of a layer      = m · (1 + u),               m = features · beta,      u ~ N(0, K)
-    total of a network   = sum of costs + g(context) · sum of m,                g ~ random walk
-    cov(totals)          = W K W' + P P' + G + D + noise,                       relative to scale
+    log cost of a layer     =  log m + s · γ + u        m = features · beta · exp(b)
+    log total of a network  =  log Σ cost + g(context)
+    log measured total      =  log total + drift of the sitting + slow drift + noise
 
-K has three parts: layers of one operation deviate alike, layers of one kind alike once more, and
-what is left is rough: it belongs to a layer at its widths and says nothing of its neighbours. P is
-the coefficients' own uncertainty, each by `COEFFICIENT` of its value. G is that of the context: it
-costs nothing at context 0, is learned where networks of that context were measured, and is the more
-open the further a network is from them. D is the drift that no correction took out of the rows:
-those of one minute share it, so many rows of one minute are not many witnesses. Rows are relative
-to the middle between what was measured and what the mean says: relative to what was measured, one
-reading that is far too low would outweigh all the others.
+    u ~ N(0, K)    b ~ N(0, coefficient²)    γ ~ N(0, stairs²)    g ~ random walk
+
+K has four parts: layers of one operation deviate alike, layers of one kind alike once more, near
+ones alike in what is rough over short distances, and what is left belongs to a layer by itself. b
+is what the coefficients are off by, γ what widths cost that are short of what a device does in one
+go, g what depth costs: nothing at context 0, learned where networks of that context were measured,
+and the more open the further a network is from them.
+
+A logarithm of a sum is not linear in u, b and γ. It is taken as linear near the posterior's
+largest density, which is searched for (Gauss and Newton, with steps that are halved until the
+density grows). There, with S a layer's share in a network's cost,
+
+    cov(log totals)  =  S K S' + B B' + τ² Q Q' + N          (a single layer: S = 1, exact)
 
     symbol        meaning                                                         shape
     n, L, d       networks measured, distinct layers, coordinates
-    o, f, p       operations, features, p = (o + 1) f
+    o, f, s       operations, features, kinds of stairs; p = (o + 1) f, q = (o + 1) s
     y             measured totals, in any unit                                    (n,)
-    scale         the middle between y and the mean's totals                      (n,)
     counts        how many of each layer a network has                            (n, L)
-    known_std     relative error of each total, as its repeats show it            (n,)
-    context       what rows differ in besides their layers (log of the depth)     (n,)
-    when          time of each measurement in seconds; NaN if nobody knows        (n,)
     features      what the mean is linear in                                      (L, f)
     beta          cost of one unit of each; in the last row for any operation     (o + 1, f)
-    m             mean cost of each layer                                         (L,)
     x             coordinates of a layer: log2 of widths, attributes              (L, d)
-    op, kind      numbers; −1 for an operation or kind that was never measured    (L,)
-    parts         features times beta, in the columns of the operation            (L, p)
-    W             counts times m, relative to scale                               (n, L)
-    P             counts times parts, relative to scale                           (n, p)
-    M             prior mean of each network, relative to scale                   (n,)
-    factor        inverse of the Cholesky factor of cov(totals)                   (n, n)
-    alpha         cov(totals)⁻¹ (y / scale − M)                                   (n,)
+    op, kind      numbers; below 0 for what was never measured                    (L,)
+    cost          of each layer                                                   (L,)
+    S             share of each layer in the cost of a network                    (n, L)
+    B             what b does to log totals, in its standard deviations           (n, p)
+    Q             what γ does to log totals                                       (n, q)
+    N             covariance of context, drifts and noise (see totals.py)         (n, n)
+    z             log y, less what is linear in nothing                           (n,)
+    factor        inverse of the Cholesky factor of cov(log totals)               (n, n)
+    alpha         cov(log totals)⁻¹ z                                             (n,)
+    weights       S' alpha: u = K weights                                         (L,)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from ampere.core.arrays import Array
 from ampere.estimators.processes.covariance import Hyper, covariance
 from ampere.estimators.processes.factor import Factor
-from ampere.estimators.processes.likelihood import maximise
-from ampere.estimators.processes.linear_mean import Layers, expand, fit_coefficients
+from ampere.estimators.processes.likelihood import PRIORS, Linear, begin, maximise, some_of
+from ampere.estimators.processes.linear_mean import Layers, by_operation, expand, fit_coefficients
 from ampere.estimators.processes.threads import single_threaded
-from ampere.estimators.processes.totals import COEFFICIENT, DRIFT, Rows, Terms, drift, terms, walk
+from ampere.estimators.processes.totals import Rows, besides, noise_var, walk
 
 BLOCK = 400  # layers whose covariances with all others are held at once
+SEARCHES = 3  # for hyper-parameters, each near the posterior that the one before has found
+MOST_STEPS, HALVINGS, SETTLED = 60, 12, 1e-9  # of the search for the posterior's largest density
+COEFFICIENT = 1.0  # prior standard deviation of the logarithm of a coefficient
+# Beyond what was measured of an operation nobody knows: so much for each octave of its features,
+# and for each thing about a layer that was never seen (an operation, a precision, an optimiser).
+BEYOND, NOVEL = 0.08, 0.4
+# Widths that cannot be loaded as vectors cost more, on any device that has them.
+ODD = 0.05
+SIZES = slice(2, 7)  # features that are sizes of a layer
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,24 +79,46 @@ class Solution:
     log_density: float = 0.0  # of the rows and hyper-parameters, where these were searched for
 
 
+class Point(NamedTuple):
+    """Where totals are taken as linear: u = K weights; b and γ in their standard deviations."""
+
+    weights: Array
+    b: Array
+    gamma: Array
+    delta: Array
+
+    def towards(self, other: Point, step: float) -> Point:
+        """A part of the way to another point."""
+        return Point(*(ours + step * (to - ours) for ours, to in zip(self, other, strict=True)))
+
+
+class Costs(NamedTuple):
+    """What layers cost at a point, and which way their logarithms go with b and γ."""
+
+    cost: Array
+    by_b: Array
+    by_gamma: Array
+    by_delta: Array
+
+
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """What layers cost by themselves, in parts that add up over the layers of a network."""
+    """What layers cost, in parts that add up over the layers of a network."""
 
-    m: Array
-    mean: Array
-    parts: Array
-    cross: Array  # whitened covariance with each measured row, (n, L)
+    cost: Array
+    directions: Array  # of independent doubts about their logarithms, (L, ...)
+    cross: Array  # whitened covariance of their logarithms with each measured row, (n, L)
 
 
 @dataclass(frozen=True, eq=False)
 class SumProcess:
-    """A fitted process: numpy alone predicts, and one more row is added in O(n²)."""
+    """A fitted process: numpy alone predicts."""
 
     solution: Solution
     layers: Layers
     rows: Rows
-    scale: Array
+    point: Point
+    linear: Linear
     factor: Factor
     alpha: Array
 
@@ -97,155 +132,266 @@ class SumProcess:
         """Coefficients of the mean."""
         return self.solution.beta
 
-    @cached_property
-    def _terms(self) -> Terms:
-        return terms(self.layers, self.rows, self.beta, self.scale)
-
-    @cached_property
-    def _whitened(self) -> Array:
-        return self.factor.whiten(self._terms.w)
-
     @property
     def left_out(self) -> tuple[Array, Array]:
-        """What all other rows say of each row: mean, and standard deviation with its own noise.
+        """What all others say of each row: logarithm, and its deviation with the row's own noise.
 
         Hyper-parameters and coefficients are kept (Rasmussen and Williams, 2006, eq. 5.12).
         """
         precision = self.factor.precision
-        mean = self.rows.y - self.scale * self.alpha / precision
-        return mean, self.scale / np.sqrt(precision)
+        return np.log(self.rows.y) - self.alpha / precision, 1 / np.sqrt(precision)
 
     @property
     def leave_one_out(self) -> Array:
         """How far each row is from what all others say, in standard deviations of that."""
-        mean, std = self.left_out
-        return np.asarray((self.rows.y - mean) / std)
+        return np.asarray(self.alpha / np.sqrt(self.factor.precision))
 
     def walk(self, context: Array) -> Array:
         """Covariance of what these contexts cost with each row, (t, n)."""
-        return np.asarray(walk(context, self.rows.context, self.hyper) * self._terms.m)
+        return np.asarray(self.hyper.context**2 * walk(context, self.rows.context))
 
     def dearer(self, context: float) -> tuple[float, float]:
-        """How much dearer, relatively, this context makes a network, and how sure that is."""
+        """The logarithm by which this context makes a network dearer, and how sure that is."""
         with_rows = self.walk(np.array([context]))[0]
         cross = self.factor.whiten(with_rows)
         var = context * self.hyper.context**2 - float(cross @ cross)
         return float(with_rows @ self.alpha), float(np.sqrt(max(var, 0.0)))
 
-    def means(self, layers: Layers) -> tuple[Array, Array]:
-        """Prior and posterior means of these layers."""
-        w, p, _ = self._terms
-        parts = expand(layers, self.beta)
-        m = parts.sum(1)
-        mean = m + parts @ (COEFFICIENT**2 * p.T @ self.alpha)
-        weights = w.T @ self.alpha
-        for start in range(0, len(layers), BLOCK):
-            chosen = slice(start, start + BLOCK)
-            k = covariance(layers[chosen], self.layers, self.hyper)
-            mean[chosen] += m[chosen] * (k @ weights)
-        return m, mean
+    def costs(self, layers: Layers) -> Array:
+        """What these layers cost by themselves."""
+        cost = np.empty(len(layers))
+        for first in range(0, len(layers), BLOCK):
+            some = layers[first : first + BLOCK]
+            u = covariance(some, self.layers, self.hyper) @ self.point.weights
+            cost[first : first + BLOCK] = _costs(some, self.solution, self.point, u).cost
+        return cost
 
     def posterior(self, layers: Layers) -> Posterior:
-        """Means of these layers, and what variances of their sums are made of."""
-        w, p, _ = self._terms
-        parts = expand(layers, self.beta)
-        m = parts.sum(1)
-        by_coefficient = COEFFICIENT**2 * p
-        mean = m + parts @ (by_coefficient.T @ self.alpha)
-        cross = self.factor.whiten(by_coefficient @ parts.T)
-        weights = w.T @ self.alpha
-        for start in range(0, len(layers), BLOCK):
-            chosen = slice(start, start + BLOCK)
-            k = covariance(layers[chosen], self.layers, self.hyper) * m[chosen, None]
-            mean[chosen] += k @ weights
-            cross[:, chosen] += self._whitened @ k.T
-        return Posterior(m=m, mean=mean, parts=parts, cross=cross)
+        """What these layers cost, and what variances of their sums are made of."""
+        cost, cross = np.empty(len(layers)), np.empty((len(self.rows), len(layers)))
+        directions = []
+        at, tau, varsigma = self.linear, self.hyper.stairs, self.hyper.trait
+        for first in range(0, len(layers), BLOCK):
+            chosen = slice(first, first + BLOCK)
+            some = layers[chosen]
+            k = covariance(some, self.layers, self.hyper)
+            found = _costs(some, self.solution, self.point, k @ self.point.weights)
+            cost[chosen] = found.cost
+            with_rows = at.shares @ k.T + at.mean @ found.by_b.T
+            with_rows += tau**2 * at.steps @ found.by_gamma.T
+            with_rows += varsigma**2 * at.traits @ found.by_delta.T
+            cross[:, chosen] = self.factor.whiten(with_rows)
+            known = found.by_b, tau * found.by_gamma, varsigma * found.by_delta
+            directions.append(np.hstack([*known, self._doubts(some)]))
+        return Posterior(cost=cost, directions=np.vstack(directions), cross=cross)
 
     def predict(self, layers: Layers, counts: Array, context: Array) -> tuple[Array, Array]:
-        """Mean (t,) and covariance (t, t) of networks with these counts (t, L), without noise."""
-        after = self.posterior(layers)
-        weights = counts * after.m
-        size = weights.sum(1)
-        parts = COEFFICIENT * counts @ after.parts
-        with_rows = self.walk(context) * size[:, None]
-        prior = weights @ covariance(layers, layers, self.hyper) @ weights.T
-        prior += parts @ parts.T + walk(context, context, self.hyper) * np.outer(size, size)
-        cross = after.cross @ counts.T + self.factor.whiten(with_rows.T)
-        return counts @ after.mean + with_rows @ self.alpha, prior - cross.T @ cross
+        """Totals (t,) of networks with these counts (t, L), and the covariance of their logarithms.
 
-    def noise_var(self, mean: Array) -> Array:
-        """Variance of one more measurement of networks that cost this much."""
-        typical = float(np.median(self.rows.known_std)) ** 2
-        timed = float(np.isfinite(self.rows.when).mean())
-        error = self.hyper.noise**2 + DRIFT**2 * timed + typical
-        return np.asarray(error * np.square(mean))
-
-    def add(self, layers: Layers, row: Rows) -> SumProcess:
-        """The process with one more row; `layers` are the known ones, and new ones behind them.
-
-        Hyper-parameters and coefficients stay, the factor grows by a line.
+        Without noise.
         """
-        own = np.flatnonzero(row.counts[0])
-        after = self.posterior(layers[own])
-        scale = (row.y + row.counts[:, own] @ after.m) / 2
-        relative = row.counts[:, own] / scale[:, None]
-        size = relative @ after.m
-        with_rows = self.walk(row.context)[0] * size
-        without_drift = after.cross @ relative[0] + self.factor.whiten(with_rows)
-        cross = without_drift + self.factor.whiten(drift(row.when, self.rows.when)[0])
-        _, left = self.predict(layers[own], relative, row.context)
-        least = self.hyper.noise**2
-        error = least + drift(row.when, row.when)[0, 0] + row.known_std[0] ** 2
-        var = max(left[0, 0], 0.0) + without_drift @ without_drift + error
-        factor = self.factor.grown(cross, var, least)
-        rows = self.rows.joined(row)
-        scales = np.append(self.scale, scale)
-        residual = rows.y / scales - np.append(self._terms.m, size)
-        return replace(
-            self,
-            layers=layers,
-            rows=rows,
-            scale=scales,
-            factor=factor,
-            alpha=factor.solve(residual),
+        after = self.posterior(layers)
+        parts = counts * after.cost
+        total = parts.sum(1)
+        shares = parts / total[:, None]
+        with_rows = self.walk(context)
+        directions = shares @ after.directions
+        prior = shares @ covariance(layers, layers, self.hyper) @ shares.T
+        prior += directions @ directions.T + self.hyper.context**2 * walk(context, context)
+        cross = after.cross @ shares.T + self.factor.whiten(with_rows.T)
+        return total * np.exp(with_rows @ self.alpha), prior - cross.T @ cross
+
+    def noise_var(self, total: Array) -> Array:
+        """Variance of the logarithm of one more measurement of networks that cost this much."""
+        sizes = np.exp(self.linear.log_size)
+        size = np.clip(total / self.hyper.size, sizes.min(), sizes.max())
+        typical = float(np.median(self.rows.known_std)) ** 2
+        return np.asarray(noise_var(size, self.hyper) + self.drift_var + typical)
+
+    @property
+    def drift_var(self) -> float:
+        """What a measurement at another time is off by, with all others of that time."""
+        seated = float((self.rows.sitting >= 0).mean())
+        timed = float(np.isfinite(self.rows.when).mean())
+        return self.hyper.sitting**2 * seated + self.hyper.slow**2 * timed
+
+    def _doubts(self, layers: Layers) -> Array:
+        """How far layers are beyond what was measured, in standard deviations of logarithms."""
+        low, high = self._measured_sizes
+        sizes, op = layers.features[:, SIZES], np.maximum(layers.op, -1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            above, below = np.log2(sizes / high[op]), np.log2(low[op] / sizes)
+        known = (sizes > 0) & (high[op] > 0)
+        beyond = np.where(known, np.maximum(above, 0.0) + np.maximum(below, 0.0), 0.0)
+        return np.hstack(
+            [
+                self.hyper.beyond * by_operation(layers, beyond, len(self.beta)),
+                NOVEL * layers.novel[:, None],
+            ]
         )
+
+    @cached_property
+    def _measured_sizes(self) -> tuple[Array, Array]:
+        """The least and largest of each feature of each operation, and of all in the last row."""
+        measured = self.layers[np.flatnonzero(self.rows.counts.any(0))]
+        sizes = measured.features[:, SIZES]
+        chosen = [measured.op == number for number in range(len(self.beta) - 1)]
+        chosen.append(np.ones(len(measured), bool))
+        high = [sizes[each].max(0, initial=0.0) for each in chosen]
+        positive = np.where(sizes > 0, sizes, np.inf)
+        low = [positive[each].min(0, initial=np.inf) for each in chosen]
+        return np.array(low), np.array(high)
+
+
+def _costs(layers: Layers, solution: Solution, point: Point, u: Array) -> Costs:
+    """What layers cost where b and γ are as they are at a point, and u is given."""
+    hyper, beta = solution.hyper, solution.beta
+    op = np.maximum(layers.op, -1)
+    varied = hyper.coefficient * point.b[op] + hyper.trait * layers.traits @ point.delta
+    parts = layers.features * beta[op] * np.exp(varied)
+    m = parts.sum(1)
+    gamma = hyper.stairs * point.gamma[op]
+    gamma[:, -1] += hyper.odd
+    cost = m * np.exp((layers.stairs * gamma).sum(1) + u)
+    fractions = parts / m[:, None]
+    return Costs(
+        cost=cost,
+        by_b=hyper.coefficient * by_operation(layers, fractions, len(beta)),
+        by_gamma=by_operation(layers, layers.stairs, len(beta)),
+        by_delta=(layers.traits[:, :, None] * fractions[:, None]).reshape(len(layers), -1),
+    )
 
 
 @single_threaded
 def fit(
-    layers: Layers, rows: Rows, hyper: Hyper | None = None, start: Hyper | None = None
+    layers: Layers,
+    rows: Rows,
+    *,
+    slow: float = PRIORS["slow"].median,
+    coefficient: float = COEFFICIENT,
+    beyond: float = BEYOND,
+    odd: float = ODD,
 ) -> SumProcess:
-    """Coefficients, hyper-parameters unless they are given, and conditioning on all rows.
+    """Coefficients, hyper-parameters, and conditioning on all rows.
 
-    `start` is where the search for hyper-parameters begins: those of a similar quantity, if known.
+    Args:
+        layers: The distinct ones.
+        rows: What was measured.
+        slow: The usual drift of such a device, as a standard deviation of logarithms.
+        coefficient: Prior standard deviation of the logarithm of a coefficient.
+        beyond: Standard deviation of an octave beyond the sizes that were measured.
+        odd: What an odd width costs, where nothing is known.
     """
     beta = fit_coefficients(layers, rows.counts, rows.y)
-    if hyper is not None:
-        return condition(layers, rows, Solution(hyper, beta))
-    hyper, density = maximise(layers, rows, beta, _scale(layers, rows, beta), start)
+    sizes = rows.counts @ expand(layers, beta).sum(1)
+    usual = float(np.exp(np.log(sizes).mean()))
+    hyper = begin(layers.x.shape[1], slow)
+    hyper = replace(hyper, coefficient=coefficient, beyond=beyond, odd=odd, size=usual)
+    chosen, used = some_of(rows)
+    few = rows[chosen]
+    few = replace(few, counts=few.counts[:, used])
+    point, density = None, 0.0
+    for _ in range(SEARCHES):
+        near = condition(layers[used], few, Solution(hyper, beta), point)
+        point = near.point
+        hyper, density = maximise(near.linear, hyper, slow)
     return condition(layers, rows, Solution(hyper, beta, density))
 
 
 @single_threaded
-def condition(layers: Layers, rows: Rows, solution: Solution) -> SumProcess:
+def condition(
+    layers: Layers, rows: Rows, solution: Solution, start: Point | None = None
+) -> SumProcess:
     """The process of all rows, with hyper-parameters and coefficients that are known."""
-    hyper, beta = solution.hyper, solution.beta
-    scale = _scale(layers, rows, beta)
-    w, p, size = terms(layers, rows, beta, scale)
-    total = COEFFICIENT**2 * p @ p.T
-    total += walk(rows.context, rows.context, hyper) * np.outer(size, size)
-    for first in range(0, len(layers), BLOCK):
-        chosen = slice(first, first + BLOCK)
-        total += w[:, chosen] @ (covariance(layers[chosen], layers, hyper) @ w.T)
-    total += drift(rows.when, rows.when)
-    total[np.diag_indices_from(total)] += hyper.noise**2 + np.square(rows.known_std)
-    factor = Factor.of(total)
-    alpha = factor.solve(rows.y / scale - size)
-    return SumProcess(
-        solution=solution, layers=layers, rows=rows, scale=scale, factor=factor, alpha=alpha
-    )
+    return _Search(layers, rows, solution).run(start)
 
 
-def _scale(layers: Layers, rows: Rows, beta: Array) -> Array:
-    """The middle between what was measured and what the mean says."""
-    return np.asarray((rows.y + rows.counts @ expand(layers, beta).sum(1)) / 2)
+class _Search:
+    """The search for the posterior's largest density."""
+
+    def __init__(self, layers: Layers, rows: Rows, solution: Solution) -> None:
+        self.layers, self.rows, self.solution = layers, rows, solution
+        self.k = covariance(layers, layers, solution.hyper)
+        size = rows.counts @ expand(layers, solution.beta).sum(1) / solution.hyper.size
+        self.log_size = np.log(size)
+        self.besides = besides(rows, size, solution.hyper)
+        self.whitener = Factor.of(self.besides)
+        self.log_y = np.log(rows.y)
+
+    def run(self, start: Point | None) -> SumProcess:
+        """Go from a point to the largest density, and condition there."""
+        point = start or self._zero()
+        at, log_total = self._linear(point)
+        least = self._loss(point, log_total)
+        for _ in range(MOST_STEPS):
+            factor, alpha, target = self._solve(at)
+            for halving in range(HALVINGS):
+                trial = point.towards(target, 0.5**halving)
+                trial_at, trial_total = self._linear(trial)
+                loss = self._loss(trial, trial_total)
+                if loss <= least + 1e-12 * abs(least):
+                    break
+            else:
+                break
+            moved = float(np.abs(trial_total - log_total).max())
+            point, at, log_total, least = trial, trial_at, trial_total, loss
+            if moved < SETTLED:
+                break
+        factor, alpha, point = self._solve(at)
+        return SumProcess(
+            solution=self.solution,
+            layers=self.layers,
+            rows=self.rows,
+            point=point,
+            linear=at,
+            factor=factor,
+            alpha=alpha,
+        )
+
+    def _zero(self) -> Point:
+        operations, features = self.solution.beta.shape
+        return Point(
+            weights=np.zeros(len(self.layers)),
+            b=np.zeros((operations, features)),
+            gamma=np.zeros((operations, self.layers.stairs.shape[1])),
+            delta=np.zeros((self.layers.traits.shape[1], features)),
+        )
+
+    def _linear(self, point: Point) -> tuple[Linear, Array]:
+        """Totals as linear functions near a point, and their logarithms there."""
+        hyper = self.solution.hyper
+        u = self.k @ point.weights
+        cost, by_b, by_gamma, by_delta = _costs(self.layers, self.solution, point, u)
+        parts = self.rows.counts * cost
+        total = parts.sum(1)
+        shares = parts / total[:, None]
+        mean, steps, traits = shares @ by_b, shares @ by_gamma, shares @ by_delta
+        linear = shares @ u + mean @ point.b.ravel()
+        linear += hyper.stairs * steps @ point.gamma.ravel()
+        linear += hyper.trait * traits @ point.delta.ravel()
+        z = self.log_y - np.log(total) + linear
+        at = Linear(self.layers, self.rows, shares, mean, steps, traits, z, self.log_size)
+        return at, np.log(total)
+
+    def _solve(self, at: Linear) -> tuple[Factor, Array, Point]:
+        """What the rows say if totals were linear everywhere."""
+        hyper, (operations, features) = self.solution.hyper, self.solution.beta.shape
+        total = at.shares @ self.k @ at.shares.T + at.mean @ at.mean.T + self.besides
+        total += hyper.stairs**2 * at.steps @ at.steps.T
+        total += hyper.trait**2 * at.traits @ at.traits.T
+        factor = Factor.of(total)
+        alpha = factor.solve(at.z)
+        point = Point(
+            weights=at.shares.T @ alpha,
+            b=(at.mean.T @ alpha).reshape(operations, features),
+            gamma=hyper.stairs * (at.steps.T @ alpha).reshape(operations, -1),
+            delta=hyper.trait * (at.traits.T @ alpha).reshape(-1, features),
+        )
+        return factor, alpha, point
+
+    def _loss(self, point: Point, log_total: Array) -> float:
+        """Minus the logarithm of the density, but for a constant."""
+        off = self.whitener.whiten(self.log_y - log_total)
+        prior = point.weights @ self.k @ point.weights
+        others = (point.b, point.gamma, point.delta)
+        return float(off @ off + prior + sum(np.square(each).sum() for each in others))
