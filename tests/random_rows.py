@@ -94,7 +94,8 @@ def besides(rows: Rows, process: SumProcess) -> Array:
     """What rows share besides their layers, and their noise, from its definition."""
     hyper, n = process.hyper, len(rows)
     m = [
-        float(process.layers.features[i] @ process.beta[op]) for i, op in enumerate(process.layers.op)
+        float(process.layers.features[i] @ process.beta[op])
+        for i, op in enumerate(process.layers.op)
     ]
     size = rows.counts @ m / hyper.size
     total = np.zeros((n, n))

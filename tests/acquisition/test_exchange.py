@@ -16,6 +16,7 @@ from typer.testing import CliRunner, Result
 
 import ampere
 from ampere.acquisition.families import Network
+from ampere.acquisition.prober import START
 from ampere.cli.app import app
 from ampere.core.boundary.trust import ForeignText
 from ampere.core.description import describe
@@ -142,17 +143,17 @@ def test_the_same_readings_make_the_same_profile_to_the_last_digit(model: str, m
 
 def test_it_asks_for_others_once_it_was_told_and_ends(tmp_path: Path) -> None:
     first = ask()
-    assert len(first) == TOGETHER
+    assert len(first) == START
     assert [str(each) for each in ampere.ask("p", TOGETHER, "net.py:Net")] == [
         str(each) for each in first
     ]
     tell(first)
     second = ampere.ask("p", TOGETHER, "net.py:Net")
     asked = {network_identity(each.layers) for each in (*first, *second)}
-    assert len(asked) == 2 * TOGETHER
+    assert len(asked) == START + TOGETHER
     tell(second)
     third = ampere.ask("p", TOGETHER, "net.py:Net")
-    assert len(third) == 2  # ten in all
+    assert len(third) == 4  # ten in all
     tell(third)
     assert ampere.ask("p", TOGETHER, "net.py:Net") == []
     profile = ampere.Profile.load("p")
@@ -310,7 +311,7 @@ def test_ask_run_tell_until_enough_is_known() -> None:
     )  # fmt: skip
     assert (begin.exit_code, begin.stderr) == (0, "")
     todo = begin.stdout
-    assert len(todo.splitlines()) == 4
+    assert len(todo.splitlines()) == 2  # what to ask next depends on them
     names: list[str] = []
     while todo:
         rows = run_elsewhere(todo)
@@ -335,7 +336,8 @@ def test_ask_run_tell_until_enough_is_known() -> None:
 
 def test_a_limit_is_told_and_can_be_raised() -> None:
     run("ask", "net.py:Net", "--profile", "p", "--measurements", 4, "--provenance", "simulated")
-    ampere.tell("p", answers(ampere.ask("p", 4, "net.py:Net")))
+    for _ in range(2):
+        ampere.tell("p", answers(ampere.ask("p", 4, "net.py:Net")))
     asked = run("ask", "net.py:Net", "--profile", "p")
     assert (asked.exit_code, asked.stdout) == (0, "")
     assert asked.stderr == "p has its 4 measurements: --measurements 8 asks for more\n"
@@ -356,7 +358,7 @@ def test_the_runner_trains_more_than_chains_and_tells_what_it_does_not() -> None
     assert 0 < resnet.energy_j_per_step < 100
     assert all("AssertionError" in str(row.failed) for row in failed)
     ampere.tell("p", failed)
-    assert len(ampere.ask("p", 3, "net.py:Net")) == 3
+    assert len(ampere.ask("p", 3, "net.py:Net")) == 2  # nothing is known yet
 
 
 @pytest.mark.parametrize(

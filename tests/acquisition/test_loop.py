@@ -243,7 +243,7 @@ def test_unseen_models_are_estimated_within_two_percent(
     profile(tmp_path / "fake.ampere", FakeDevice(drift=drift), effort=Effort())
     learnt = Profile.load(tmp_path / "fake.ampere")
     for row in learnt.measurements:
-        assert row.energy_j_per_step == pytest.approx(total(row.layers).energy_j, rel=0.01)
+        assert row.energy_j_per_step == pytest.approx(total(row.layers).energy_j, rel=0.015)
     rng = random.Random(5)
     for depth in (1, 2, 3, 6):
         model = plain_model(*(rng.randint(1, 64) for _ in range(depth)))

@@ -70,7 +70,7 @@ def test_a_profile_is_of_the_loss_that_it_was_made_with(net: Path, device: FakeD
 
 def test_a_real_profile(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = ("--quick", "--threads", 1, "--profile", "net.ampere", ACCEPT_BUSY)
-    result = run("profile", "net.py:Net", *machine, "--measurements", 4, "--json")
+    result = run("profile", "net.py:Net", *machine, "--measurements", 8, "--json")
     row = answer(result)
     assert row["failed"] == 0
     assert row["provenance"] in ("modelled", "counter")

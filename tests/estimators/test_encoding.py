@@ -53,16 +53,16 @@ def features(layer: Layer) -> list[float]:
 
 
 def test_a_step_is_a_constant_of_its_own() -> None:
-    assert features(STEP) == [1.0, 0, 0, 0, 0, 0, 0]
+    assert features(STEP) == [1.0, 0, 0, 0, 0, 0, 0, 0, 0]
     assert len(STEP.widths) == 0
 
 
 def test_a_layer_is_a_constant_flops_and_bytes() -> None:
-    assert features(conv(in_=3, out=5)) == [0, 1.0, 1000.0, 200.0, 30.0, 0, 0]
+    assert features(conv(in_=3, out=5)) == [0, 1.0, 1000.0, 200.0, 30.0, 0, 0, 0, 0]
 
 
 def test_bytes_that_nobody_counted_are_none() -> None:
-    assert features(conv(known=Features(7.0), out=5)) == [0, 1.0, 7.0, 0, 0, 0, 0]
+    assert features(conv(known=Features(7.0), out=5)) == [0, 1.0, 7.0, 0, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_many_sizes_at_once_are_the_same_as_one_by_one(sizes: list[tuple[int, in
 
 
 def test_a_layer_without_flops_has_the_sum_and_the_product_of_its_widths() -> None:
-    assert features(plain_layer(HIDDEN, in_=3, out=5)) == [0, 1.0, 0, 0, 0, 8.0, 15.0]
+    assert features(plain_layer(HIDDEN, in_=3, out=5)) == [0, 1.0, 0, 0, 0, 8.0, 15.0, 0, 0]
     some = Features(activation_bytes=7.0, parameter_bytes=9.0)
-    assert features(conv(known=some, in_=3, out=5)) == [0, 1.0, 0, 0, 0, 8.0, 15.0]
+    assert features(conv(known=some, in_=3, out=5)) == [0, 1.0, 0, 0, 0, 8.0, 15.0, 0, 0]
 
 
 def test_a_layer_without_flops_and_widths_is_a_constant() -> None:
@@ -118,6 +118,7 @@ def test_coordinates_are_logarithms_of_widths_and_numbers() -> None:
     layer = conv(in_=8, out=64, attributes={"height": 15, "stride": 1, "padding": 0})
     assert coordinates(layer) == {
         "in": 3.0, "out": 6.0, "@height": 4.0, "@stride": 1.0, "@padding": 0.0, "@hidden": 1.0,
+        "#bytes": math.log2(231),
     }  # fmt: skip
 
 
@@ -130,14 +131,14 @@ def test_categories_are_as_far_from_each_other_as_from_none() -> None:
     adam, sgd, none = (conv(attributes=a) for a in ({"opt": "adam"}, {"opt": "sgd"}, {}))
     encoder = Encoder.of([adam, sgd, none])
     x = encoder.encode([adam, sgd, none]).x
-    assert encoder.coordinates == ("@hidden", "@opt=adam", "@opt=sgd")
-    np.testing.assert_array_equal(x, [[1, 1, 0], [1, 0, 1], [1, 0, 0]])
+    assert encoder.coordinates == ("#bytes", "@hidden", "@opt=adam", "@opt=sgd")
+    np.testing.assert_array_equal(x[:, 1:], [[1, 1, 0], [1, 0, 1], [1, 0, 0]])
 
 
 def test_a_role_is_a_coordinate() -> None:
     first, last = conv(role=Role.FIRST, name="a"), conv(role=Role.LAST, name="b")
     encoder = Encoder.of([first, last])
-    np.testing.assert_array_equal(encoder.encode([first, last]).x, np.eye(2))
+    np.testing.assert_array_equal(encoder.encode([first, last]).x[:, 1:], np.eye(2))
 
 
 def test_what_was_never_measured_has_numbers_below_0_of_its_own() -> None:
@@ -194,7 +195,7 @@ def test_the_same_layer_has_the_same_id_in_every_call(a: int, b: int, count: int
 def test_the_same_layer_has_the_same_id_in_every_process() -> None:
     layer = conv(out=8, attributes={"height": 16})
     (number,) = Encoder.of([layer]).encode([layer]).id
-    assert number == 5435852895338510562
+    assert number == 2717926447669255281
 
 
 @pytest.mark.parametrize(
@@ -236,7 +237,7 @@ def test_a_layer_that_one_row_counted_is_counted(order: int) -> None:
 def test_an_operation_is_counted_throughout_or_not_at_all() -> None:
     bare, counted, linear = conv(known=Features(), out=8), conv(out=9), plain_layer(LAST, in_=3)
     encoder = Encoder.of([bare, counted, STEP])
-    plain = [0, 1.0, 0, 0, 0, 9.0, 9.0]
+    plain = [0, 1.0, 0, 0, 0, 9.0, 9.0, 0, 0]
     assert encoder.encode([counted]).features.tolist() == [plain]
     assert encoder.covers(bare)
     assert encoder.covers(counted)
@@ -285,3 +286,15 @@ def test_depth_is_in_octaves_above_the_largest_variant() -> None:
     assert [depth_context([layer] * n) for n in (1, 2, 3, 6, 12)] == [0, 0, 0, 1, 2]
     assert depth_context([]) == 0
     assert depth_context([plain_layer(HIDDEN, 5, in_=4, out=4), layer]) == 1
+
+
+def test_values_of_attributes_that_some_layers_have_are_traits() -> None:
+    adam, sgd = (conv(name=o, attributes={"opt": o, "batch": 8}, out=8) for o in ("adam", "sgd"))
+    encoder = Encoder.of([adam, sgd, STEP])
+    assert encoder.traits == (("opt", "'adam'"), ("opt", "'sgd'"))  # all have the same batch
+    assert encoder.encode([sgd, STEP]).traits.tolist() == [[0, 1], [0, 0]]
+
+
+def test_attributes_of_many_values_are_coordinates_only() -> None:
+    layers = [conv(name=f"b{b}", attributes={"batch": b}, out=8) for b in range(1, 40)]
+    assert Encoder.of(layers).traits == ()

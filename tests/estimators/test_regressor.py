@@ -17,11 +17,10 @@ from priced_rows import OTHERS, ROWS, joules
 NETWORKS = [row.layers for row in ROWS]
 JOULES = [row.energy_j for row in ROWS]
 CHECKS = list(estimator_checks_generator(AdditiveRegressor()))
+NAMES = [getattr(check, "func", check).__name__ for _, check in CHECKS]
 
 
-@pytest.mark.parametrize(
-    ("estimator", "check"), CHECKS, ids=[getattr(check, "func", check).__name__ for _, check in CHECKS]
-)
+@pytest.mark.parametrize(("estimator", "check"), CHECKS, ids=NAMES)
 @pytest.mark.filterwarnings("ignore")
 def test_it_behaves_as_scikit_learn_asks(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -122,10 +122,8 @@ def _hyper(**changes: Any) -> Callable[[Any], Any]:
     [
         lambda kept: None,
         lambda kept: [kept],
-        _without("tile"),
+        _without("energy"),
         _without("rejected"),
-        lambda kept: {**kept, "tile": 7},
-        lambda kept: {**kept, "tile": [0]},
         lambda kept: {**kept, "energy": None},
         lambda kept: {**kept, "rejected": [{"row": 999, "reason": "", "seconds_only": False}]},
         lambda kept: {**kept, "rejected": [{"row": "0", "reason": "", "seconds_only": False}]},

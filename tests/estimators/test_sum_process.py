@@ -153,11 +153,11 @@ def _of_first(rows: Rows, n: int) -> Rows:
 @given(seeds)
 def test_without_noise_it_says_what_was_measured(seed: int) -> None:
     layers = some_layers(8, seed)
-    rows = timeless(some_rows(layers, 5, seed, noise=0.3), known_std=np.zeros(5))
-    process = conditioned(layers, rows, replace(HYPER, noise=1e-5))
+    rows = timeless(some_rows(layers, 5, seed, noise=0.05), known_std=np.zeros(5))
+    process = conditioned(layers, rows, replace(HYPER, noise=2e-3, fading=0.0))
     total, cov = process.predict(layers, rows.counts, rows.context)
-    np.testing.assert_allclose(total, rows.y, rtol=1e-4)
-    np.testing.assert_allclose(np.diagonal(cov), 0.0, atol=1e-8)
+    np.testing.assert_allclose(total, rows.y, rtol=0.01)
+    assert (np.diagonal(cov) < 1.01 * 2e-3**2).all()
 
 
 @settings(max_examples=20, deadline=None)

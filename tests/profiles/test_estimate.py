@@ -80,7 +80,7 @@ def test_lines_add_up(widths: list[int], steps: int) -> None:
     assert result.energy_j == pytest.approx(steps * total(model).energy_j)
     low, high = result.energy_j_interval
     assert 0 <= low < result.energy_j < high
-    assert low + high == pytest.approx(2 * result.energy_j)
+    assert low * high == pytest.approx(result.energy_j**2)  # errors are those of a logarithm
 
 
 @given(widths, st.integers(1, 1000), st.integers(1, 1000))
@@ -145,8 +145,26 @@ def test_errors_of_different_kinds_do_not_add_up_but_noise_is_on_top() -> None:
 
 def test_the_interval_holds_nine_of_ten() -> None:
     result = Estimate((), 100.0, 10.0, 1.0, 0.0)
+    reach = math.exp(0.16449)
+    assert result.energy_j_interval == pytest.approx((100 / reach, 100 * reach), rel=1e-4)
+    low, high = Estimate((), 1.0, 10.0, 1.0, 0.0).energy_j_interval
+    assert 0 < low < 1e-7 and 1e7 < high < math.inf
+
+
+def test_the_papers_intervals_are_even_and_end_at_zero() -> None:
+    result = Estimate((), 100.0, 10.0, 1.0, 0.0, method="paper")
     assert result.energy_j_interval == pytest.approx((100 - 16.449, 100 + 16.449), abs=1e-2)
-    assert Estimate((), 1.0, 10.0, 1.0, 0.0).energy_j_interval[0] == 0.0
+    assert Estimate((), 1.0, 10.0, 1.0, 0.0, method="paper").energy_j_interval[0] == 0.0
+
+
+def test_the_mean_over_a_job_is_surer_than_one_metering() -> None:
+    result = Estimate((), 100.0, 10.0, 1.0, 0.0, energy_j_mean_std=5.0).for_steps(20)
+    wide, narrow = result.energy_j_interval, result.energy_j_mean_interval
+    assert wide[0] < narrow[0] < 2000 < narrow[1] < wide[1]
+    assert narrow[1] == pytest.approx(2000 * math.exp(1.6449 * 0.05), rel=1e-4)
+    assert Estimate((), 100.0, 10.0, 1.0, 0.0).energy_j_mean_interval == pytest.approx(
+        Estimate((), 100.0, 10.0, 1.0, 0.0).energy_j_interval
+    )
 
 
 def test_the_share_of_a_battery() -> None:

@@ -201,7 +201,7 @@ def tables() -> FamilyTables:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_more_confidence_keeps_less(tables: FamilyTables, name: str) -> None:
-    limit = 0.6 * float(tables.estimate_many([tables.largest])[0])
+    limit = 0.7 * float(tables.estimate_many([tables.largest])[0])
     worth = [linear(top) for top in tables.largest]
     scores = []
     for guide in (EnergyGuide(tables), EnergyGuide(tables, 0.95)):

@@ -36,7 +36,7 @@ from ampere.estimators.encoding import (
 )
 from ampere.estimators.processes import sum_process
 from ampere.estimators.processes.linear_mean import Layers
-from ampere.estimators.processes.sum_process import Solution, SumProcess
+from ampere.estimators.processes.sum_process import ODD, Solution, SumProcess
 from ampere.estimators.processes.totals import Rows
 from ampere.estimators.rejection import ENOUGH, gross_faults, suspects, wrong_joules, wrong_seconds
 from ampere.records.measurement import Measurement
@@ -44,6 +44,7 @@ from ampere.records.measurement import Measurement
 ROUGH = 0.1  # relative scatter above which the user is told
 NOTABLE = 0.03  # relative difference between a network and its layers that is worth telling
 STEADY, RESTLESS = 0.03, 0.12  # usual drift; where threads take all cores they wait for others
+RARELY = 0.2  # share of layers with an odd width, below which rows do not tell what these cost
 WATTS = 0.3  # prior standard deviation of the logarithm of an operation's watts
 
 DEEPER = 0.5  # octaves beyond the deepest measured network that are worth telling
@@ -107,7 +108,7 @@ class AdditiveFit:
         if reason := wrong_joules(row, self) or wrong_seconds(row, self):
             raise DataError(f"{reason}: fit all rows anew")
         rows = in_order([*self.measurements, row])
-        fit = _fit(rows, encoder=self.encoder, solution=self.energy.solution)
+        fit = _conditioned(rows, self.energy.solution, self.encoder)
         if self.time is not None:
             fit = _timed(fit, in_order([*self.timed, *_with_seconds([row])]), self.time.solution)
         return replace(fit, rejected=self.rejected)
@@ -193,13 +194,13 @@ def fit_additive(measurements: Sequence[Measurement], drift: float = STEADY) -> 
         doubted = suspects(fit.energy)
         if not doubted:
             break
-        without = _fit([row for i, row in enumerate(rows) if i not in doubted], drift)
+        without = _fit([row for i, row in enumerate(rows) if i not in doubted], drift, fit)
         wrong = {i: reason for i in doubted if (reason := wrong_joules(rows[i], without))}
         if not wrong:
             break
         rejected += [Rejection(rows[i], reason) for i, reason in wrong.items()]
         rows = [row for i, row in enumerate(rows) if i not in wrong]
-        fit = without if len(wrong) == len(doubted) else _fit(rows, drift)
+        fit = without if len(wrong) == len(doubted) else _fit(rows, drift, fit)
     fit, late = _without_wrong_seconds(_timed(fit, _with_seconds(rows)))
     return replace(fit, rejected=(*rejected, *late))
 
@@ -218,7 +219,7 @@ def rebuild_additive(
     faulty = {id(rejection.row) for rejection in rejected if not rejection.seconds_only}
     mistimed = {id(rejection.row) for rejection in rejected}
     rows = [row for row in in_order(usable(measurements)) if id(row) not in faulty]
-    fit = replace(_fit(rows, solution=energy), rejected=tuple(rejected))
+    fit = replace(_conditioned(rows, energy), rejected=tuple(rejected))
     if time is None:
         return fit
     return _timed(fit, [row for row in _with_seconds(rows) if id(row) not in mistimed], time)
@@ -242,18 +243,32 @@ def _without_wrong_seconds(fit: AdditiveFit) -> tuple[AdditiveFit, list[Rejectio
 def _fit(
     rows: Sequence[Measurement],
     drift: float = STEADY,
-    encoder: Encoder | None = None,
-    solution: Solution | None = None,
+    before: AdditiveFit | None = None,
 ) -> AdditiveFit:
-    """The fit of the joules of all of these rows."""
+    """The fit of the joules of all of these rows; that of nearly the same rows may be known."""
     layers, counts = distinct([(*row.layers, STEP) for row in rows])
-    encoder = encoder or Encoder.of(layers, rounded=len(rows) >= ENOUGH)
     joules = _rows(rows, counts, [row.energy_j for row in rows])
-    encoded = encoder.encode(layers)
-    if solution is None:
-        energy = sum_process.fit(encoded, joules, slow=drift)
+    if before is None:
+        encoder, energy = _likelier(layers, joules, drift)
     else:
-        energy = sum_process.condition(encoded, joules, solution)
+        encoder, energy = _again(layers, joules, drift, before)
+    return _made(rows, layers, encoder, energy)
+
+
+def _conditioned(
+    rows: Sequence[Measurement], solution: Solution, encoder: Encoder | None = None
+) -> AdditiveFit:
+    """The fit of these rows by what was found before."""
+    layers, counts = distinct([(*row.layers, STEP) for row in rows])
+    joules = _rows(rows, counts, [row.energy_j for row in rows])
+    encoder = encoder or Encoder.of(layers, rounded=solution.rounded)
+    energy = sum_process.condition(encoder.encode(layers), joules, solution)
+    return _made(rows, layers, encoder, energy)
+
+
+def _made(
+    rows: Sequence[Measurement], layers: Sequence[Layer], encoder: Encoder, energy: SumProcess
+) -> AdditiveFit:
     return AdditiveFit(
         encoder=encoder,
         measurements=tuple(rows),
@@ -263,6 +278,36 @@ def _fit(
         time=None,
         bounds=_bounds(layers),
     )
+
+
+def _likelier(layers: Sequence[Layer], joules: Rows, drift: float) -> tuple[Encoder, SumProcess]:
+    """The process without FLOPs on tiles, or with them, if that makes the rows likelier.
+
+    What odd widths cost is assumed where rows have hardly any, and left to them where they have.
+    """
+    plain = Encoder.of(layers)
+    encoded = plain.encode(layers)
+    rarely_odd = float((encoded.stairs[:, -1] > 0).mean()) < RARELY
+    smooth = sum_process.fit(encoded, joules, slow=drift, odd=ODD if rarely_odd else 0.0)
+    if len(joules) < ENOUGH:
+        return plain, smooth
+    tiled = Encoder.of(layers, rounded=True)
+    stepped = sum_process.fit(tiled.encode(layers), joules, slow=drift, odd=ODD)
+    if stepped.solution.log_density > smooth.solution.log_density:
+        return tiled, stepped.marked(rounded=True)
+    return plain, smooth
+
+
+def _again(
+    layers: Sequence[Layer], joules: Rows, drift: float, before: AdditiveFit
+) -> tuple[Encoder, SumProcess]:
+    """The process of nearly the same rows, searched for where the one before was found."""
+    rounded, hyper = before.encoder.rounded, before.energy.hyper
+    encoder = Encoder.of(layers, rounded)
+    start = hyper if encoder.coordinates == before.encoder.coordinates else None
+    encoded = encoder.encode(layers)
+    energy = sum_process.fit(encoded, joules, slow=drift, odd=hyper.odd, start=start)
+    return encoder, energy.marked(rounded)
 
 
 def _timed(

@@ -3,8 +3,8 @@
 Coordinates are the logarithms of widths and of a kind's attributes (map size, kernel, batch), so
 that kinds of one operation can learn from each other; attributes that are words, and the role, are
 0 or 1; and that of the bytes that it works on, since caches end somewhere. Features are what the
-mean is linear in: 1, FLOPs, bytes of activations and of parameters, and FLOPs with widths rounded up
-to a tile. An operation whose FLOPs are not known throughout has the sum and the product of the
+mean is linear in: 1, FLOPs, bytes of activations and of parameters, and FLOPs with widths rounded
+up to a tile. An operation whose FLOPs are not known throughout has the sum and the product of the
 widths instead. Stairs are what widths lack to what devices do in one go: to the next tile, and to a
 multiple that can be loaded as a vector. Traits are values of attributes (an optimiser, a batch)
 that coefficients may vary with.
@@ -32,7 +32,7 @@ from ampere.records.measurement import Measurement
 STEP = Layer("step", LayerKind("step", Role.HIDDEN, "step"), Widths(), Features(0.0, 0.0, 0.0))
 
 # A step; a layer; FLOPs, bytes of activations and of parameters; or, where FLOPs are not known, the
-# sum and the product of the widths; and FLOPs as a device does them that rounds widths up to a tile.
+# sum and the product of the widths; FLOPs as a device does them that rounds widths up to a tile.
 ROUNDED = (8, 32)
 FEATURES = 7 + len(ROUNDED)
 TILES = (8, 16, 32, 64)  # widths are done so many at a time
@@ -89,13 +89,15 @@ class Encoder:
         n = len(layers)
         x, novel = np.zeros((n, len(self.coordinates))), np.zeros(n)
         index = {name: i for i, name in enumerate(self.coordinates)}
+        operations = [self.operation(layer) for layer in layers]
         for i, layer in enumerate(layers):
             for name, value in coordinates(layer).items():
+                if name == BYTES and self.is_unsized(operations[i]):
+                    continue  # nobody counted them while measuring
                 if name in index:
                     x[i, index[name]] = value
                 else:
                     novel[i] += 1
-        operations = [self.operation(layer) for layer in layers]
         op = np.array([self.operations.get(name, _foreign(name)) for name in operations], int)
         kinds = [layer.kind.name for layer in layers]
         widths = [[np.array([width]) for width in layer.widths.values()] for layer in layers]

@@ -65,7 +65,7 @@ class AdditiveRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _learned(self, X: Any, y: Any) -> tuple[Sequence[Network], Array]:  # noqa: N803
         if is_networks(X):
-            numbers, joules = check_X_y(np.arange(len(X))[:, None], y, y_numeric=True)
+            _, joules = check_X_y(np.arange(len(X))[:, None], y, y_numeric=True)
             return X, np.asarray(joules, float)
         table, joules = validate_data(self, X, y, y_numeric=True)
         return _table(table), np.asarray(joules, float)

@@ -16,7 +16,7 @@ from ampere.core.arrays import Array
 from ampere.estimators.base import Cost, Fit
 from ampere.estimators.encoding import FEATURES, STEP, Encoder, distinct
 from ampere.estimators.processes.linear_mean import expand, fit_coefficients
-from ampere.estimators.processes.sum_process import SumProcess
+from ampere.estimators.processes.sum_process import SumProcess, unsearched
 from ampere.estimators.roofline import fit_mean
 from ampere.records.measurement import Measurement
 
@@ -24,6 +24,7 @@ ENOUGH = 8  # rows, before one of them can be called wrong by a fit of all
 FEW = 3  # rows, before one can be called wrong at all: two that agree, and one that does not
 SLACK = 3.0  # what noise and caches add to what size explains
 AGREE = math.log(5)  # how far rows may be from a mean that is fitted to them
+USUAL = 2.0  # times as much surprise as a fit leaves, before anything is fitted
 SUSPECT = 3.0  # standard deviations from what all other rows say: worth a closer look
 CONTRADICTS = 4.5  # standard deviations from what a fit without it says: left out
 GROSS = math.log(20)  # the mean alone may be off by 6: what is further from it is a fault
@@ -83,11 +84,16 @@ def _gross(row: Measurement, off: float) -> str:
 
 
 def suspects(process: SumProcess) -> list[int]:
-    """The few rows, if any, that agree worst with all others."""
+    """The few rows, if any, that agree worst with all others.
+
+    One that is far off bends deviations until it is excused; so it is also looked at before these
+    are searched for, where more surprise is usual.
+    """
     n = len(process.rows)
     if n < ENOUGH:
         return []
-    surprise = np.abs(process.leave_one_out)
+    at_first = np.abs(unsearched(process).leave_one_out) / USUAL
+    surprise = np.maximum(np.abs(process.leave_one_out), at_first)
     worst = np.argsort(-surprise)[: n // 20 + 1]
     return [int(i) for i in worst if surprise[i] > SUSPECT]
 
@@ -102,8 +108,8 @@ def wrong_joules(row: Measurement, fit: Fit) -> str | None:
 
 
 def wrong_seconds(row: Measurement, fit: Fit) -> str | None:
-    """The same of its seconds."""
-    cost = _expected(row, fit)
+    """The same of its seconds, if it has any."""
+    cost = _expected(row, fit) if row.time_s_per_step is not None else None
     if cost is None or cost.time_s is None or cost.time_s_std is None:
         return None
     ratio = _far(row.time_s, row.error, cost.time_s, cost.time_s_std)

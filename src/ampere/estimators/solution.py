@@ -103,6 +103,7 @@ def _sums_to_json(solution: sum_process.Solution) -> Json:
         "hyper": {name: getattr(hyper, name) for name in NUMBERS} | {"lengths": [*hyper.lengths]},
         "beta": solution.beta.tolist(),
         "log_density": solution.log_density,
+        "rounded": solution.rounded,
     }
 
 
@@ -113,7 +114,10 @@ def _sums_from_json(row: Mapping[str, Json]) -> sum_process.Solution:
     if beta.ndim != 2 or not np.isfinite(beta).all() or (beta < 0).any():
         raise DataError("coefficients are a table of numbers, none below 0")
     density = float(row["log_density"])
-    return sum_process.Solution(Hyper(**scales, lengths=lengths), beta, density)
+    rounded = row["rounded"]
+    if not isinstance(rounded, bool):
+        raise DataError(f"widths are rounded or not, not {rounded!r:.80}")
+    return sum_process.Solution(Hyper(**scales, lengths=lengths), beta, density, rounded)
 
 
 def _gp_to_json(hyper: gp.Hyperparameters) -> Json:

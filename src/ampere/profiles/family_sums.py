@@ -158,7 +158,9 @@ class _Apart:
         self.doubts = add_up(directions, whole[None])[0] / self.total
         self.var_whole = float(sums._prior(whole[None])[0]) / self.total**2
         at = [_entry(sums.grid, axes, whole) for axes, _, _ in sums._layers]
-        ours = [layers[index : index + 1] for (*_, layers), index in zip(sums._layers, at, strict=True)]
+        ours = [
+            layers[index : index + 1] for (*_, layers), index in zip(sums._layers, at, strict=True)
+        ]
         costs = [
             table.at(whole[None]).item() if table.axes else float(table.values)
             for table in sums._cost_tables
@@ -208,7 +210,7 @@ class Pair:
         far = {"smooth": matern52(r), "near": np.exp(-r / (ROOT * self.reach)), "same": r == 0}
         total: Array | float = 0.0
         for term in self.terms:
-            product = term.factor * (far[term.shape] if term.shape else 1.0)
+            product: Array | float = term.factor * (far[term.shape] if term.shape else 1.0)
             for table in term.tables:
                 product = product * table.at(levels)
             total = total + product

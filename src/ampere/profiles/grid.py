@@ -21,7 +21,7 @@ from ampere.core.layers import Features, Layer
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
-from ampere.estimators.encoding import BYTES, coordinates, log_bytes, stairs
+from ampere.estimators.encoding import BYTES, log_bytes, stairs
 from ampere.estimators.polynomials import SAMPLES, fit_features
 from ampere.estimators.processes import linear_mean
 from ampere.profiles.lookup import Axes
@@ -121,16 +121,16 @@ class Grid:
                 for name, sizes in widths.items():
                     same &= sizes == layer.widths[name]
                 ids[same] = self.encoder.encode([replace(layer, kind=place.layer.kind)]).id[0]
-        if BYTES in self.encoder.coordinates and BYTES in coordinates(place.layer):
+        if BYTES in self.encoder.coordinates and not one.unsized[0]:
             x[:, self.encoder.coordinates.index(BYTES)] = log_bytes(features[:, 1:].sum(1))
-        sizes = list(widths.values())
+        every = list(widths.values())
         return linear_mean.Layers(
-            features=self.encoder.columns(place.layer, features, sizes),
+            features=self.encoder.columns(place.layer, features, every),
             x=x,
             op=np.repeat(one.op, n),
             kind=np.repeat(one.kind, n),
             id=ids,
-            stairs=stairs(sizes, n),
+            stairs=stairs(every, n),
             traits=np.repeat(one.traits, n, axis=0),
             novel=np.repeat(one.novel, n),
             unsized=np.repeat(one.unsized, n),

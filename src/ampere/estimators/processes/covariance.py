@@ -30,7 +30,6 @@ import numpy.typing as npt
 from ampere.core.arrays import Array, Ints
 from ampere.estimators.processes.linear_mean import Layers
 
-
 ROOT = np.sqrt(5.0)  # of Matérn 5/2 distances, which short ones are made of, too
 LEVEL = 3.0  # standard deviation of the logarithm of what costs nobody knows how much
 

@@ -216,9 +216,7 @@ def begin(coordinates: int, slow: float = PRIORS["slow"].median) -> Hyper:
     return Hyper(**medians, fading=0.0, lengths=(LENGTH.median,) * coordinates)
 
 
-def maximise(
-    at: Linear, start: Hyper, slow: float = PRIORS["slow"].median
-) -> tuple[Hyper, float]:
+def maximise(at: Linear, start: Hyper, slow: float = PRIORS["slow"].median) -> tuple[Hyper, float]:
     """The hyper-parameters of largest posterior density near a point, and its logarithm.
 
     `slow` is the median of its prior: what is usual on such a device.
@@ -244,7 +242,7 @@ def maximise(
         off = (theta - median) / spread
         if not math.isfinite(value) or not np.isfinite(gradient).all():
             value, gradient = IMPOSSIBLE, np.zeros_like(theta)
-        return off @ off / 2 - value, off / spread - gradient
+        return float(off @ off) / 2 - value, off / spread - gradient
 
     scales = [getattr(start, name) for name in SCALES]
     first = np.log([*scales, *np.array(start.lengths)[likelihood.varying]])

@@ -67,6 +67,7 @@ COEFFICIENT = 1.0  # prior standard deviation of the logarithm of a coefficient
 BEYOND, NOVEL = 0.08, 0.4
 # Widths that cannot be loaded as vectors cost more, on any device that has them.
 ODD = 0.05
+FARTHEST = 100.0  # that a logarithm may be off on the way: beyond, numbers end
 SIZES = slice(2, 7)  # features that are sizes of a layer
 
 
@@ -77,6 +78,7 @@ class Solution:
     hyper: Hyper
     beta: Array
     log_density: float = 0.0  # of the rows and hyper-parameters, where these were searched for
+    rounded: bool = False  # whether FLOPs on tiles are among the features
 
 
 class Point(NamedTuple):
@@ -121,6 +123,10 @@ class SumProcess:
     linear: Linear
     factor: Factor
     alpha: Array
+
+    def marked(self, rounded: bool) -> SumProcess:
+        """The same, with a note of what its features are."""
+        return replace(self, solution=replace(self.solution, rounded=rounded))
 
     @property
     def hyper(self) -> Hyper:
@@ -248,11 +254,11 @@ def _costs(layers: Layers, solution: Solution, point: Point, u: Array) -> Costs:
     hyper, beta = solution.hyper, solution.beta
     op = np.maximum(layers.op, -1)
     varied = hyper.coefficient * point.b[op] + hyper.trait * layers.traits @ point.delta
-    parts = layers.features * beta[op] * np.exp(varied)
+    parts = layers.features * beta[op] * np.exp(np.clip(varied, -FARTHEST, FARTHEST))
     m = parts.sum(1)
     gamma = hyper.stairs * point.gamma[op]
     gamma[:, -1] += hyper.odd
-    cost = m * np.exp((layers.stairs * gamma).sum(1) + u)
+    cost = m * np.exp(np.clip((layers.stairs * gamma).sum(1) + u, -FARTHEST, FARTHEST))
     fractions = parts / m[:, None]
     return Costs(
         cost=cost,
@@ -271,6 +277,7 @@ def fit(
     coefficient: float = COEFFICIENT,
     beyond: float = BEYOND,
     odd: float = ODD,
+    start: Hyper | None = None,
 ) -> SumProcess:
     """Coefficients, hyper-parameters, and conditioning on all rows.
 
@@ -281,21 +288,30 @@ def fit(
         coefficient: Prior standard deviation of the logarithm of a coefficient.
         beyond: Standard deviation of an octave beyond the sizes that were measured.
         odd: What an odd width costs, where nothing is known.
+        start: Where the search begins: what was found for nearly the same rows.
     """
     beta = fit_coefficients(layers, rows.counts, rows.y)
     sizes = rows.counts @ expand(layers, beta).sum(1)
     usual = float(np.exp(np.log(sizes).mean()))
-    hyper = begin(layers.x.shape[1], slow)
+    hyper = start or begin(layers.x.shape[1], slow)
     hyper = replace(hyper, coefficient=coefficient, beyond=beyond, odd=odd, size=usual)
     chosen, used = some_of(rows)
     few = rows[chosen]
     few = replace(few, counts=few.counts[:, used])
     point, density = None, 0.0
-    for _ in range(SEARCHES):
+    for _ in range(SEARCHES if start is None else 1):
         near = condition(layers[used], few, Solution(hyper, beta), point)
         point = near.point
         hyper, density = maximise(near.linear, hyper, slow)
     return condition(layers, rows, Solution(hyper, beta, density))
+
+
+def unsearched(process: SumProcess) -> SumProcess:
+    """The process of the same rows under the priors' medians: no row has bent them to its will."""
+    hyper, known = process.hyper, begin(len(process.hyper.lengths))
+    medians = {name: getattr(known, name) for name in PRIORS}
+    hyper = replace(hyper, **medians, fading=0.0, lengths=known.lengths)
+    return condition(process.layers, process.rows, Solution(hyper, process.beta))
 
 
 @single_threaded
