@@ -190,7 +190,7 @@ def analyse(family: str) -> dict[str, Any]:
                     "n": n,
                     "fit_s": spent,
                     "measuring_s": sum(row.cost_s for row in own[:n]),
-                    "tile": fit.encoder.tile,
+                    "rounded": fit.encoder.rounded,
                     "rejected": len(fit.rejected),
                     "context": fit.energy.dearer(float(fit.energy.rows.context.max())),
                     **asdict(score),

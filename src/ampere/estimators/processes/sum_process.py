@@ -4,23 +4,24 @@ A measured total is a sum over layers, so totals are conditioned on directly, an
 isolated. Deviations stand in the exponent, so that a small layer and a large one deviate alike, and
 nothing costs less than 0:
 
-    log cost of a layer     =  log m + s · γ + u        m = features · beta · exp(b)
+    log cost of a layer     =  log m + s · γ + u        m = features · beta · exp(b + traits · δ)
     log total of a network  =  log Σ cost + g(context)
     log measured total      =  log total + drift of the sitting + slow drift + noise
 
-    u ~ N(0, K)    b ~ N(0, coefficient²)    γ ~ N(0, stairs²)    g ~ random walk
+    u ~ N(0, K)   b ~ N(0, coefficient²)   γ ~ N(0, stairs²)   δ ~ N(0, trait²)   g ~ random walk
 
 K has four parts: layers of one operation deviate alike, layers of one kind alike once more, near
 ones alike in what is rough over short distances, and what is left belongs to a layer by itself. b
-is what the coefficients are off by, γ what widths cost that are short of what a device does in one
-go, g what depth costs: nothing at context 0, learned where networks of that context were measured,
-and the more open the further a network is from them.
+is what the coefficients are off by, δ what they vary by with values of attributes, γ what widths
+cost that are short of what a device does in one go, g what depth costs: nothing at context 0,
+learned where networks of that context were measured, and the more open the further a network is
+from them.
 
-A logarithm of a sum is not linear in u, b and γ. It is taken as linear near the posterior's
+A logarithm of a sum is not linear in u, b, γ and δ. It is taken as linear near the posterior's
 largest density, which is searched for (Gauss and Newton, with steps that are halved until the
 density grows). There, with S a layer's share in a network's cost,
 
-    cov(log totals)  =  S K S' + B B' + τ² Q Q' + N          (a single layer: S = 1, exact)
+    cov(log totals)  =  S K S' + B B' + τ² Q Q' + ς² R R' + N    (a single layer: S = 1, exact)
 
     symbol        meaning                                                         shape
     n, L, d       networks measured, distinct layers, coordinates
@@ -34,7 +35,7 @@ density grows). There, with S a layer's share in a network's cost,
     cost          of each layer                                                   (L,)
     S             share of each layer in the cost of a network                    (n, L)
     B             what b does to log totals, in its standard deviations           (n, p)
-    Q             what γ does to log totals                                       (n, q)
+    Q, R          what γ and δ do to log totals                                   (n, q), (n, a f)
     N             covariance of context, drifts and noise (see totals.py)         (n, n)
     z             log y, less what is linear in nothing                           (n,)
     factor        inverse of the Cholesky factor of cov(log totals)               (n, n)
@@ -64,7 +65,7 @@ MOST_STEPS, HALVINGS, SETTLED = 60, 12, 1e-9  # of the search for the posterior'
 COEFFICIENT = 1.0  # prior standard deviation of the logarithm of a coefficient
 # Beyond what was measured of an operation nobody knows: so much for each octave of its features,
 # and for each thing about a layer that was never seen (an operation, a precision, an optimiser).
-BEYOND, NOVEL = 0.08, 0.4
+BEYOND, NOVEL = 0.12, 0.4
 # Widths that cannot be loaded as vectors cost more, on any device that has them.
 ODD = 0.05
 FARTHEST = 100.0  # that a logarithm may be off on the way: beyond, numbers end
