@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from ampere.core.arrays import Array
-from ampere.core.layers import Layer
+from ampere.core.layers import Layer, LayerIdentity
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, inflation, usable
@@ -50,6 +50,8 @@ WATTS = 0.3  # prior standard deviation of the logarithm of an operation's watts
 DEEPER = 0.5  # octaves beyond the deepest measured network that are worth telling
 ADVICE = "profile the largest that you will ask about (--candidate), or add --after-steps 20"
 
+MOST_ROWS, MOST_DISTINCT = 1000, 4000  # of a fit, whose time grows with the cube of both
+
 Bounds = Mapping[str, Mapping[str, tuple[float, float]]]
 
 
@@ -65,6 +67,7 @@ class AdditiveFit:
     time: SumProcess | None
     bounds: Bounds
     rejected: tuple[Rejection, ...] = ()
+    unused: int = 0  # rows more than a fit takes
     method: str = field(default="additive", init=False)
 
     def predict(self, layers: Sequence[Layer]) -> Prediction:
@@ -111,7 +114,7 @@ class AdditiveFit:
         fit = _conditioned(rows, self.energy.solution, self.encoder)
         if self.time is not None:
             fit = _timed(fit, in_order([*self.timed, *_with_seconds([row])]), self.time.solution)
-        return replace(fit, rejected=self.rejected)
+        return replace(fit, rejected=self.rejected, unused=self.unused)
 
     def _is_timed(self, layers: Sequence[Layer]) -> bool:
         """Whether seconds of any of their operations are known; foreign ones tell nothing."""
@@ -134,6 +137,9 @@ class AdditiveFit:
     def notes(self) -> tuple[str, ...]:
         """What a user should know of how well layers add up here."""
         texts = [f"left out: {rejection.reason}" for rejection in self.rejected]
+        if self.unused:
+            used = len(self.measurements)
+            texts.append(f"{used} rows drawn at random were fitted, {self.unused} were not used")
         rough = max(self.energy.hyper.rough, self.energy.hyper.noise)
         if rough > ROUGH:
             texts.append(
@@ -183,7 +189,9 @@ def fit_additive(measurements: Sequence[Measurement], drift: float = STEADY) -> 
 
     `drift` is what is usual of such a device: what rows of one moment cannot tell.
     """
-    rows = in_order(usable(measurements))
+    every = in_order(usable(measurements))
+    rows = _some(every)
+    unused = len(every) - len(rows)
     if not rows:
         raise DataError("there is no measurement to fit: every row failed, or there are none")
     wrong = gross_faults(rows)
@@ -202,7 +210,7 @@ def fit_additive(measurements: Sequence[Measurement], drift: float = STEADY) -> 
         rows = [row for i, row in enumerate(rows) if i not in wrong]
         fit = without if len(wrong) == len(doubted) else _fit(rows, drift, fit)
     fit, late = _without_wrong_seconds(_timed(fit, _with_seconds(rows)))
-    return replace(fit, rejected=(*rejected, *late))
+    return replace(fit, rejected=(*rejected, *late), unused=unused)
 
 
 def rebuild_additive(
@@ -218,11 +226,33 @@ def rebuild_additive(
     """
     faulty = {id(rejection.row) for rejection in rejected if not rejection.seconds_only}
     mistimed = {id(rejection.row) for rejection in rejected}
-    rows = [row for row in in_order(usable(measurements)) if id(row) not in faulty]
-    fit = replace(_conditioned(rows, energy), rejected=tuple(rejected))
+    every = in_order(usable(measurements))
+    some = _some(every)
+    rows = [row for row in some if id(row) not in faulty]
+    unused = len(every) - len(some)
+    fit = replace(_conditioned(rows, energy), rejected=tuple(rejected), unused=unused)
     if time is None:
         return fit
     return _timed(fit, [row for row in _with_seconds(rows) if id(row) not in mistimed], time)
+
+
+def _some(rows: list[Measurement]) -> list[Measurement]:
+    """All rows, or so many of them, drawn at random, that a fit ends and fits into memory.
+
+    Raises:
+        DataError: None of them has few enough layers.
+    """
+    order = np.random.default_rng(0).permutation(len(rows))
+    chosen: list[int] = []
+    layers: set[LayerIdentity] = set()
+    for i in map(int, order):
+        own = {layer.identity for layer in rows[i].layers}
+        if len(chosen) < MOST_ROWS and len(layers | own) <= MOST_DISTINCT:
+            chosen.append(i)
+            layers |= own
+    if rows and not chosen:
+        raise DataError(f"more than {MOST_DISTINCT} different layers are too many for a fit")
+    return [rows[i] for i in sorted(chosen)]
 
 
 def _without_wrong_seconds(fit: AdditiveFit) -> tuple[AdditiveFit, list[Rejection]]:

@@ -27,6 +27,8 @@ def fit_rows(
     Raises:
         DataError: There are none, or so many that no fit of them would ever end.
     """
+    if method == "additive":
+        return fit_additive(measurements, drift)
     rows = usable(measurements)
     layers = {layer.identity for row in rows for layer in row.layers}
     if len(rows) > MOST_ROWS or len(layers) > MOST_LAYERS:
@@ -34,6 +36,4 @@ def fit_rows(
             f"{len(rows)} rows with {len(layers)} different layers are too many for a fit: choose"
             f" up to {MOST_ROWS} rows with {MOST_LAYERS} layers among them"
         )
-    if method == "paper":
-        return fit_paper(measurements, kernel)
-    return fit_additive(measurements, drift)
+    return fit_paper(measurements, kernel)
