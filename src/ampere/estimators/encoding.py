@@ -38,6 +38,7 @@ FEATURES = 7 + len(ROUNDED)
 TILES = (8, 16, 32, 64)  # widths are done so many at a time
 VECTOR = 3  # octaves of a multiple that is loaded as a vector: 8
 STAIRS = len(TILES) + 1
+MOST_ID = 2**40 - 87  # of numbers of layers: products with a million still are whole numbers
 BYTES = "#bytes"  # the coordinate that follows no single width
 FEW_VALUES = 16  # of an attribute that coefficients may vary with
 
@@ -178,9 +179,18 @@ def _foreign(name: str) -> int:
     return -2 - _hash(name)
 
 
+def unmeasured_ids(layer: Layer, widths: Mapping[str, Ints], n: int) -> Ints:
+    """Numbers below 0 for a layer at n combinations of widths, the same for the same layer and widths."""
+    kind, _, attributes = layer.identity
+    numbers = np.full(n, _hash(repr((kind, attributes))))
+    for name in sorted(widths):
+        numbers = (numbers * 1_000_003 + widths[name]) % MOST_ID
+    return np.asarray(-2 - numbers)
+
+
 def _hash(text: str) -> int:
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 2
+    return int.from_bytes(digest, "big") % MOST_ID
 
 
 def coordinates(layer: Layer) -> dict[str, float]:

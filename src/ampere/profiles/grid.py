@@ -21,7 +21,7 @@ from ampere.core.layers import Features, Layer
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
-from ampere.estimators.encoding import BYTES, log_bytes, stairs
+from ampere.estimators.encoding import BYTES, log_bytes, stairs, unmeasured_ids
 from ampere.estimators.polynomials import SAMPLES, fit_features
 from ampere.estimators.processes import linear_mean
 from ampere.profiles.lookup import Axes
@@ -114,7 +114,7 @@ class Grid:
         for name, sizes in widths.items():
             if name in self.encoder.coordinates:
                 x[:, self.encoder.coordinates.index(name)] = np.log2(sizes)
-        ids = np.full(n, -1)  # of no layer that was measured, unless it is found below
+        ids = unmeasured_ids(place.layer, widths, n)  # unless it is found below
         for layer in self._measured:
             if layer.kind == place.layer.kind and set(layer.widths) == set(widths):
                 same = np.ones(n, bool)
