@@ -20,7 +20,7 @@ import pytest
 
 import ampere
 from ampere.core.layers import Layer, network_identity
-from ampere.estimators.additive import fit_additive
+from ampere.estimators.additive import fit_additive, usual_drift
 from ampere.estimators.base import Fit
 from ampere.estimators.flops import fit_flops
 from ampere.estimators.paper import fit_paper
@@ -137,13 +137,14 @@ def trial(bench: str, family: str) -> Trial:
         rows_of(JOURNALS / f"{bench}-{family}-{purpose}.ampere.gz")
         for purpose in ("members", "paper", "additive")
     )
+    header = read_journal(JOURNALS / f"{bench}-{family}-additive.ampere.gz")[0]
     pairs = unseen(rows_by_network(members).values(), networks)
     truth = means(pairs)
     return Trial(
         networks=len(networks),
         variants=len(variants),
         seconds=sum(row.cost_s for row in networks),
-        additive=score(fit_additive(networks), truth),
+        additive=score(fit_additive(networks, usual_drift(header.fingerprint)), truth),
         paper=score(fit_paper(variants), truth),
         flops=score(fit_flops(networks), truth),
         floor=percent(abs(a.energy_j / b.energy_j - 1) for a, b in pairs),

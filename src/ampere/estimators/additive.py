@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from ampere.core.arrays import Array
+from ampere.core.fingerprint import Fingerprint, takes_all_cores
 from ampere.core.layers import Layer, LayerIdentity
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
@@ -177,6 +178,11 @@ class AdditiveFit:
         if self.time is not None and self._is_timed(layers):
             columns += spread(self.time, per_joule(encoded, self.energy), var)[:2]
         return [Cost(*map(float, numbers)) for numbers in zip(*columns, strict=True)]
+
+
+def usual_drift(fingerprint: Fingerprint) -> float:
+    """What drift is usual of a device, where rows of one moment cannot tell."""
+    return RESTLESS if takes_all_cores(fingerprint) else STEADY
 
 
 def per_joule(layers: Layers, energy: SumProcess) -> Layers:

@@ -180,7 +180,7 @@ def _foreign(name: str) -> int:
 
 
 def unmeasured_ids(layer: Layer, widths: Mapping[str, Ints], n: int) -> Ints:
-    """Numbers below 0 for a layer at n combinations of widths, the same for the same layer and widths."""
+    """Numbers below 0 for a layer at n combinations of widths: the same layer, the same number."""
     kind, _, attributes = layer.identity
     numbers = np.full(n, _hash(repr((kind, attributes))))
     for name in sorted(widths):

@@ -16,11 +16,11 @@ import numpy.typing as npt
 from ampere.core import units
 from ampere.core.arrays import Array
 from ampere.core.boundary.trust import refuse_code
-from ampere.core.fingerprint import Fingerprint, crowding, describe_device, takes_all_cores
+from ampere.core.fingerprint import Fingerprint, crowding, describe_device
 from ampere.core.layers import Layer, Role
 from ampere.core.training import Training, stated_training
 from ampere.errors import DataError
-from ampere.estimators.additive import RESTLESS, STEADY, AdditiveFit
+from ampere.estimators.additive import AdditiveFit, usual_drift
 from ampere.estimators.base import Rejection, usable
 from ampere.estimators.methods import METHODS, ProfileFit, fit_rows
 from ampere.meters.base import Provenance
@@ -95,7 +95,7 @@ class Profile:
         fits = self._fits
         if fits.made is None:
             make = fit_rows if fits.cache is None else fits.cache.fit
-            drift = RESTLESS if takes_all_cores(self.header.fingerprint) else STEADY
+            drift = usual_drift(self.header.fingerprint)
             fits.made = make(self.measurements, self.method, self.kernel, drift)
         return fits.made
 

@@ -16,6 +16,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ampere.acquisition.families import Network, members, read_network
 from ampere.acquisition.isolator import Isolator
@@ -27,7 +28,7 @@ from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec
 from ampere.errors import DataError, NotCovered
-from ampere.estimators.additive import fit_additive
+from ampere.estimators.additive import fit_additive, usual_drift
 from ampere.estimators.base import Fit
 from ampere.estimators.flops import fit_flops, fit_flops_affine
 from ampere.estimators.neuralpower import fit_neuralpower
@@ -204,7 +205,7 @@ def _meter_members(
 def _fit(rows: _Rows) -> tuple[list[Fit], dict[str, float]]:
     """Every method, and what measuring and fitting took for each."""
     sources: Sequence[tuple[Callable[[Sequence[Measurement]], Fit], Sequence[Measurement]]] = (
-        (fit_additive, rows.networks),
+        (partial(fit_additive, drift=usual_drift(rows.header.fingerprint)), rows.networks),
         (fit_paper, rows.variants),
         (fit_roofline, rows.networks),
         (fit_neuralpower, rows.stages),
