@@ -16,6 +16,9 @@ from hypothesis import HealthCheck, settings
 # Networks this small only wait for each other's threads, for minutes on a busy machine. For torch
 # that is imported later, and for worker processes.
 os.environ["OMP_NUM_THREADS"] = "1"
+# Some virtual machines show AMX and die of it ("Illegal instruction" at the first bfloat16 model).
+# It is a bound: processors without AVX-512 are as they were.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 # Under nohup, or in the background of a script, these are ignored, and so they would be by every
 # process that a test starts and then interrupts.
