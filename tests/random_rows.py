@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ampere.core.arrays import Array
 from ampere.estimators.processes.covariance import Hyper
 from ampere.estimators.processes.linear_mean import Layers, fit_coefficients
-from ampere.estimators.processes.sum_process import Solution, SumProcess, condition
+from ampere.estimators.processes.mode import Solution
+from ampere.estimators.processes.sum_process import SumProcess, condition
 from ampere.estimators.processes.totals import Rows
 
 HYPER = Hyper(

@@ -37,7 +37,8 @@ from ampere.estimators.encoding import (
 )
 from ampere.estimators.processes import sum_process
 from ampere.estimators.processes.linear_mean import Layers
-from ampere.estimators.processes.sum_process import ODD, Solution, SumProcess
+from ampere.estimators.processes.mode import Solution
+from ampere.estimators.processes.sum_process import ODD, SumProcess
 from ampere.estimators.processes.totals import Rows
 from ampere.estimators.rejection import ENOUGH, gross_faults, suspects, wrong_joules, wrong_seconds
 from ampere.records.measurement import Measurement

@@ -17,7 +17,7 @@ from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, rebuild_additive
 from ampere.estimators.base import Rejection
 from ampere.estimators.paper import KindHyper, PaperFit, fit_paper
-from ampere.estimators.processes import gp, sum_process
+from ampere.estimators.processes import gp, mode
 from ampere.estimators.processes.covariance import Hyper
 from ampere.estimators.processes.likelihood import SCALES
 from ampere.records.measurement import Measurement
@@ -97,7 +97,7 @@ def _sane(fit: AdditiveFit) -> AdditiveFit:
     return fit
 
 
-def _sums_to_json(solution: sum_process.Solution) -> Json:
+def _sums_to_json(solution: mode.Solution) -> Json:
     hyper = solution.hyper
     return {
         "hyper": {name: getattr(hyper, name) for name in NUMBERS} | {"lengths": [*hyper.lengths]},
@@ -107,7 +107,7 @@ def _sums_to_json(solution: sum_process.Solution) -> Json:
     }
 
 
-def _sums_from_json(row: Mapping[str, Json]) -> sum_process.Solution:
+def _sums_from_json(row: Mapping[str, Json]) -> mode.Solution:
     scales = {name: _number(row["hyper"][name], name in MAY_BE_0) for name in NUMBERS}
     lengths = tuple(map(_positive, row["hyper"]["lengths"]))
     beta = np.array(row["beta"], float)
@@ -117,7 +117,7 @@ def _sums_from_json(row: Mapping[str, Json]) -> sum_process.Solution:
     rounded = row["rounded"]
     if not isinstance(rounded, bool):
         raise DataError(f"widths are rounded or not, not {rounded!r:.80}")
-    return sum_process.Solution(Hyper(**scales, lengths=lengths), beta, density, rounded)
+    return mode.Solution(Hyper(**scales, lengths=lengths), beta, density, rounded)
 
 
 def _gp_to_json(hyper: gp.Hyperparameters) -> Json:

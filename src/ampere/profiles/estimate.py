@@ -260,7 +260,8 @@ def _warnings(prediction: Prediction) -> list[str]:
             [line.layer for line in lines if line.borrowed],
         ),
         (
-            "extrapolated beyond what was profiled of their kinds",
+            "extrapolated beyond what was profiled of their kinds (profile the largest that you"
+            " will ask about, with --candidate, or add --after-steps 20)",
             [line.layer for line in lines if line.extrapolated and not line.borrowed],
         ),
     )

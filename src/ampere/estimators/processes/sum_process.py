@@ -47,7 +47,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -56,52 +55,19 @@ from ampere.estimators.processes.covariance import Hyper, covariance
 from ampere.estimators.processes.factor import Factor
 from ampere.estimators.processes.likelihood import PRIORS, Linear, begin, maximise, some_of
 from ampere.estimators.processes.linear_mean import Layers, by_operation, expand, fit_coefficients
+from ampere.estimators.processes.mode import Point, Search, Solution, costs_at
 from ampere.estimators.processes.threads import single_threaded
-from ampere.estimators.processes.totals import Rows, besides, noise_var, walk
+from ampere.estimators.processes.totals import Rows, noise_var, walk
 
 BLOCK = 400  # layers whose covariances with all others are held at once
 SEARCHES = 3  # for hyper-parameters, each near the posterior that the one before has found
-MOST_STEPS, HALVINGS, SETTLED = 60, 12, 1e-9  # of the search for the posterior's largest density
 COEFFICIENT = 1.0  # prior standard deviation of the logarithm of a coefficient
 # Beyond what was measured of an operation nobody knows: so much for each octave of its features,
 # and for each thing about a layer that was never seen (an operation, a precision, an optimiser).
 BEYOND, NOVEL = 0.12, 0.4
 # Widths that cannot be loaded as vectors cost more, on any device that has them.
 ODD = 0.05
-FARTHEST = 100.0  # that a logarithm may be off on the way: beyond, numbers end
 SIZES = slice(2, 7)  # features that are sizes of a layer
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """What is searched for: with it and the same rows, a process is made without searching."""
-
-    hyper: Hyper
-    beta: Array
-    log_density: float = 0.0  # of the rows and hyper-parameters, where these were searched for
-    rounded: bool = False  # whether FLOPs on tiles are among the features
-
-
-class Point(NamedTuple):
-    """Where totals are taken as linear: u = K weights; b and γ in their standard deviations."""
-
-    weights: Array
-    b: Array
-    gamma: Array
-    delta: Array
-
-    def towards(self, other: Point, step: float) -> Point:
-        """A part of the way to another point."""
-        return Point(*(ours + step * (to - ours) for ours, to in zip(self, other, strict=True)))
-
-
-class Costs(NamedTuple):
-    """What layers cost at a point, and which way their logarithms go with b and γ."""
-
-    cost: Array
-    by_b: Array
-    by_gamma: Array
-    by_delta: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +136,7 @@ class SumProcess:
         for first in range(0, len(layers), BLOCK):
             some = layers[first : first + BLOCK]
             u = covariance(some, self.layers, self.hyper) @ self.point.weights
-            cost[first : first + BLOCK] = _costs(some, self.solution, self.point, u).cost
+            cost[first : first + BLOCK] = costs_at(some, self.solution, self.point, u).cost
         return cost
 
     def posterior(self, layers: Layers) -> Posterior:
@@ -182,7 +148,7 @@ class SumProcess:
             chosen = slice(first, first + BLOCK)
             some = layers[chosen]
             k = covariance(some, self.layers, self.hyper)
-            found = _costs(some, self.solution, self.point, k @ self.point.weights)
+            found = costs_at(some, self.solution, self.point, k @ self.point.weights)
             cost[chosen] = found.cost
             with_rows = at.shares @ k.T + at.mean @ found.by_b.T
             with_rows += tau**2 * at.steps @ found.by_gamma.T
@@ -250,25 +216,6 @@ class SumProcess:
         return np.array(low), np.array(high)
 
 
-def _costs(layers: Layers, solution: Solution, point: Point, u: Array) -> Costs:
-    """What layers cost where b and γ are as they are at a point, and u is given."""
-    hyper, beta = solution.hyper, solution.beta
-    op = np.maximum(layers.op, -1)
-    varied = hyper.coefficient * point.b[op] + hyper.trait * layers.traits @ point.delta
-    parts = layers.features * beta[op] * np.exp(np.clip(varied, -FARTHEST, FARTHEST))
-    m = parts.sum(1)
-    gamma = hyper.stairs * point.gamma[op]
-    gamma[:, -1] += hyper.odd
-    cost = m * np.exp(np.clip((layers.stairs * gamma).sum(1) + u, -FARTHEST, FARTHEST))
-    fractions = parts / m[:, None]
-    return Costs(
-        cost=cost,
-        by_b=hyper.coefficient * by_operation(layers, fractions, len(beta)),
-        by_gamma=by_operation(layers, layers.stairs, len(beta)),
-        by_delta=(layers.traits[:, :, None] * fractions[:, None]).reshape(len(layers), -1),
-    )
-
-
 @single_threaded
 def fit(
     layers: Layers,
@@ -320,95 +267,13 @@ def condition(
     layers: Layers, rows: Rows, solution: Solution, start: Point | None = None
 ) -> SumProcess:
     """The process of all rows, with hyper-parameters and coefficients that are known."""
-    return _Search(layers, rows, solution).run(start)
-
-
-class _Search:
-    """The search for the posterior's largest density."""
-
-    def __init__(self, layers: Layers, rows: Rows, solution: Solution) -> None:
-        self.layers, self.rows, self.solution = layers, rows, solution
-        self.k = covariance(layers, layers, solution.hyper)
-        size = rows.counts @ expand(layers, solution.beta).sum(1) / solution.hyper.size
-        self.log_size = np.log(size)
-        self.besides = besides(rows, size, solution.hyper)
-        self.whitener = Factor.of(self.besides)
-        self.log_y = np.log(rows.y)
-
-    def run(self, start: Point | None) -> SumProcess:
-        """Go from a point to the largest density, and condition there."""
-        point = start or self._zero()
-        at, log_total = self._linear(point)
-        least = self._loss(point, log_total)
-        for _ in range(MOST_STEPS):
-            factor, alpha, target = self._solve(at)
-            for halving in range(HALVINGS):
-                trial = point.towards(target, 0.5**halving)
-                trial_at, trial_total = self._linear(trial)
-                loss = self._loss(trial, trial_total)
-                if loss <= least + 1e-12 * abs(least):
-                    break
-            else:
-                break
-            moved = float(np.abs(trial_total - log_total).max())
-            point, at, log_total, least = trial, trial_at, trial_total, loss
-            if moved < SETTLED:
-                break
-        factor, alpha, point = self._solve(at)
-        return SumProcess(
-            solution=self.solution,
-            layers=self.layers,
-            rows=self.rows,
-            point=point,
-            linear=at,
-            factor=factor,
-            alpha=alpha,
-        )
-
-    def _zero(self) -> Point:
-        operations, features = self.solution.beta.shape
-        return Point(
-            weights=np.zeros(len(self.layers)),
-            b=np.zeros((operations, features)),
-            gamma=np.zeros((operations, self.layers.stairs.shape[1])),
-            delta=np.zeros((self.layers.traits.shape[1], features)),
-        )
-
-    def _linear(self, point: Point) -> tuple[Linear, Array]:
-        """Totals as linear functions near a point, and their logarithms there."""
-        hyper = self.solution.hyper
-        u = self.k @ point.weights
-        cost, by_b, by_gamma, by_delta = _costs(self.layers, self.solution, point, u)
-        parts = self.rows.counts * cost
-        total = parts.sum(1)
-        shares = parts / total[:, None]
-        mean, steps, traits = shares @ by_b, shares @ by_gamma, shares @ by_delta
-        linear = shares @ u + mean @ point.b.ravel()
-        linear += hyper.stairs * steps @ point.gamma.ravel()
-        linear += hyper.trait * traits @ point.delta.ravel()
-        z = self.log_y - np.log(total) + linear
-        at = Linear(self.layers, self.rows, shares, mean, steps, traits, z, self.log_size)
-        return at, np.log(total)
-
-    def _solve(self, at: Linear) -> tuple[Factor, Array, Point]:
-        """What the rows say if totals were linear everywhere."""
-        hyper, (operations, features) = self.solution.hyper, self.solution.beta.shape
-        total = at.shares @ self.k @ at.shares.T + at.mean @ at.mean.T + self.besides
-        total += hyper.stairs**2 * at.steps @ at.steps.T
-        total += hyper.trait**2 * at.traits @ at.traits.T
-        factor = Factor.of(total)
-        alpha = factor.solve(at.z)
-        point = Point(
-            weights=at.shares.T @ alpha,
-            b=(at.mean.T @ alpha).reshape(operations, features),
-            gamma=hyper.stairs * (at.steps.T @ alpha).reshape(operations, -1),
-            delta=hyper.trait * (at.traits.T @ alpha).reshape(-1, features),
-        )
-        return factor, alpha, point
-
-    def _loss(self, point: Point, log_total: Array) -> float:
-        """Minus the logarithm of the density, but for a constant."""
-        off = self.whitener.whiten(self.log_y - log_total)
-        prior = point.weights @ self.k @ point.weights
-        others = (point.b, point.gamma, point.delta)
-        return float(off @ off + prior + sum(np.square(each).sum() for each in others))
+    point, linear, factor, alpha = Search(layers, rows, solution).run(start)
+    return SumProcess(
+        solution=solution,
+        layers=layers,
+        rows=rows,
+        point=point,
+        linear=linear,
+        factor=factor,
+        alpha=alpha,
+    )
