@@ -130,6 +130,25 @@ def test_stolen_cores_are_a_share_of_those_that_steps_use(threads: int, expected
         assert load.is_busy
 
 
+@pytest.mark.parametrize(
+    ("wanted", "used", "cores", "others", "crowded"),
+    [
+        (2, 2.0, 2, 1.0, True),
+        (2, 0.4, 2, 1.0, True),  # they waited for each other most of the time
+        (2, 2.0, 2, 0.01, False),
+        (2, 2.0, 4, 1.0, False),
+        (2, 2.0, 4, 2.0, True),
+        (1, 1.0, 2, 2.0, False),  # a single thread waits for nobody
+        (1, 1.9, 2, 1.0, True),  # a library has threads of its own
+    ],
+)
+def test_threads_are_crowded_where_others_need_the_cores_that_they_want(
+    wanted: int, used: float, cores: int, others: float, crowded: bool
+) -> None:
+    bursts = [seen(1.0, threads=used, cores=cores, others=others)]
+    assert load_of(bursts, whole_machine=False, threads=wanted).is_crowded is crowded
+
+
 def test_absence_is_a_share_of_the_time_and_is_not_busy() -> None:
     load = load_of([seen(1.0, absent=0.3), seen(3.0)], whole_machine=False)
     assert load.absent == pytest.approx(0.3 / 4)

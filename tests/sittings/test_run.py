@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,10 +11,11 @@ import pytest
 from ampere.core.workloads import Workload
 from ampere.devices.base import Burst
 from ampere.errors import Crashed, DeviceError, Hung, MeasurementFailed, ModelError, OutOfMemory
+from ampere.meters.surroundings import Evidence
 from ampere.records.failure import Cause, Failure
-from ampere.records.measurement import Measurement
+from ampere.records.measurement import REACH, Measurement
 from ampere.sittings.effort import Effort
-from ampere.sittings.run import Beat, Drift, Run
+from ampere.sittings.run import Beat, Circumstances, Drift, Run
 from fakes import FakeDevice
 
 from .devices import JOBS, MODELS, NOMINAL
@@ -105,3 +107,18 @@ def test_joules_that_lie_far_from_the_others_are_pulled_to_where_far_begins() ->
     far_j = 1.05 + 3.5 * 0.05 / 0.6745  # their median, and the median deviation from it
     assert row.energy_j_per_step == pytest.approx((1.0 + 1.1 + 0.9 + 1.05 + far_j) / 5)
     assert row.time_s_per_step == 1.0
+
+
+@pytest.mark.parametrize(("threads", "least"), [(1, 2.0), (2, 1000.0)])
+def test_beside_others_a_row_doubts_as_much_as_they_may_have_added(
+    threads: int, least: float
+) -> None:
+    """Several threads that share their cores wait for each other, nobody knows how long."""
+    run = run_of(1.0, 1.0, 1.0)
+    evidence = Evidence(0.8, 2, others_s=2.0)  # two seconds: a core of others
+    run.beats = [
+        replace(beat, burst=replace(beat.burst, evidence=evidence)) for beat in run.beats
+    ]
+    row = run.conclude(FakeDevice(), Drift(), NOMINAL, 0.0, Circumstances(threads=threads))
+    assert row.bursts["marks"] == ["busy"]
+    assert least <= math.exp(REACH * row.doubt) <= 2.1 * least

@@ -141,9 +141,14 @@ def crowding(fingerprint: Fingerprint) -> list[str]:
 
 def takes_all_cores(fingerprint: Fingerprint) -> bool:
     """Whether several threads leave no core free for anybody else."""
-    threads = _number(fingerprint.identity.get("threads", ""))
     cores = _number(fingerprint.identity.get("cores", ""))
-    return threads is not None and cores is not None and threads > 1 and threads >= cores
+    return cores is not None and threads_of(fingerprint) >= max(cores, 2)
+
+
+def threads_of(fingerprint: Fingerprint) -> int:
+    """How many threads a step uses; 1 where nobody says."""
+    threads = _number(fingerprint.identity.get("threads", ""))
+    return max(1, int(threads)) if threads is not None and math.isfinite(threads) else 1
 
 
 def _memory(proc: Path) -> str:

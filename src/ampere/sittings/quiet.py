@@ -57,19 +57,20 @@ class Load:
         return self.is_busy or self.absent > ABSENT
 
 
-def load_of(bursts: Sequence[Burst], *, whole_machine: bool) -> Load:
+def load_of(bursts: Sequence[Burst], *, whole_machine: bool, threads: int = 1) -> Load:
     """What ran beside these bursts, as far as they tell.
 
     Args:
         bursts: Those that are looked at together.
         whole_machine: Whether the meter counts the joules of others, too.
+        threads: That their steps want; those that wait for each other may have used less.
     """
     told = [(burst.time_s, each) for burst in bursts if (each := burst.evidence) is not None]
     time_s = math.fsum(seconds for seconds, _ in told)
     if not told or time_s <= 0:
         return Load(0.0, 0.0, 0.0)
     used = max(math.fsum(each.cpu_s for _, each in told) / time_s, 1.0)
-    free = told[-1][1].cores - used
+    free, wanted = told[-1][1].cores - used, max(used, threads)
     others_s = _sum(each.others_s for _, each in told)
     shared_s = time_s * (used if whole_machine else max(used, free))
     return Load(
@@ -78,7 +79,9 @@ def load_of(bursts: Sequence[Burst], *, whole_machine: bool) -> Load:
         absent=_sum(each.absent_s for _, each in told) / time_s,
         # Each end of a burst is rounded to a tick, evenly: two standard deviations of them all.
         rounding=TICK_S * max(2 * math.sqrt(len(told) / 6), 1.0) / shared_s,
-        is_crowded=used > 1.1 and others_s > LIMIT * time_s and free - others_s / time_s < 0.1,
+        is_crowded=wanted > 1.1
+        and others_s > LIMIT * time_s
+        and told[-1][1].cores - wanted - others_s / time_s < 0.1,
     )
 
 

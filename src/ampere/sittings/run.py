@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 
 from ampere.core.layers import Layer
 from ampere.core.types import Json
@@ -23,9 +24,9 @@ from ampere.sittings.effort import Effort
 from ampere.sittings.quiet import Load, load_of
 from ampere.sittings.reference import Reference
 
-# Threads that spin while they wait for each other took up to a thousand times as long beside one
-# busy loop, on as many cores as threads (benchmarks/measuring.py): nobody can tell by how much.
-SPINNING = 1e-3
+# Threads that wait for each other took up to a thousand times as long beside one busy loop, on as
+# many cores as threads (benchmarks/measuring.py): nobody can tell by how much.
+WAITING = 1e-3
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Circumstances:
     sitting: str = ""
     device: str = ""  # its fingerprint's id
     whole_machine: bool = False  # whether the meter counts the joules of others, too
+    threads: int = 1  # that a step wants
     retaken: int = 0  # rounds, since the device was disturbed
     clock_jumped_s: float = 0.0
     power_sources: tuple[str, ...] = ()
@@ -118,11 +120,10 @@ class Run:
 
     def loads_beside(self, circumstances: Circumstances) -> tuple[Load, Load]:
         """What others had of the device while its bursts ran, and while the reference's did."""
-        of_whole, beats = circumstances.whole_machine, self.beats
-        return (
-            load_of([beat.burst for beat in beats], whole_machine=of_whole),
-            load_of([beat.after for beat in beats], whole_machine=of_whole),
+        seen = partial(
+            load_of, whole_machine=circumstances.whole_machine, threads=circumstances.threads
         )
+        return seen([beat.burst for beat in self.beats]), seen([beat.after for beat in self.beats])
 
     def conclude(
         self,
@@ -185,7 +186,7 @@ class Run:
             return 0.0
         alone = (1 - min(load.others + load.stolen, 1.0) / 2) * (1 - min(load.absent, 0.99))
         if load.is_crowded:
-            alone *= SPINNING
+            alone *= WAITING
         least_j = alone * min(self.joules.own)
         return max(math.log(energy_j / least_j), 0.0) / REACH
 

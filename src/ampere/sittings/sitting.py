@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from ampere.core.fingerprint import UNKNOWN
+from ampere.core.fingerprint import UNKNOWN, threads_of
 from ampere.core.workloads import REFERENCE
 from ampere.devices.base import Burst, Device
 from ampere.errors import AmpereError, DeviceError, MeasurementFailed
@@ -213,7 +213,10 @@ class Sitting:
         known = () if source == UNKNOWN else (source,)
         sources = tuple(dict.fromkeys((*self._circumstances.power_sources, *known)))
         self._circumstances = replace(
-            self._circumstances, device=fingerprint.id, power_sources=sources
+            self._circumstances,
+            device=fingerprint.id,
+            threads=threads_of(fingerprint),
+            power_sources=sources,
         )
 
     def _unload(self, handles: Sequence[int | None]) -> None:

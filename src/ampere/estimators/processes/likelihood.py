@@ -16,7 +16,7 @@ posterior, so this is Laplace's approximation of the evidence. Other symbols as 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -25,14 +25,15 @@ import numpy as np
 
 from ampere.core.arrays import Array, Ints
 from ampere.estimators.processes.covariance import (
+    LEVEL,
     ROOT,
     Hyper,
     alike,
-    bulge,
     levels,
     scaled_distance,
     varying,
 )
+from ampere.estimators.processes.light import light
 from ampere.estimators.processes.linear_mean import Layers
 from ampere.estimators.processes.totals import Rows, lasting, together, walk
 
@@ -85,11 +86,11 @@ class Linear:
 
 
 class _Block(NamedTuple):
-    """Layers of one operation, and the distances between them."""
+    """Pairs of different layers of one operation, each pair once: k is symmetric."""
 
-    chosen: Ints
+    pairs: Ints  # their places in a flat K
     varying: Ints
-    distances: Array  # (v, l, l), for lengths of 1
+    distances: Array  # (v, pairs), for lengths of 1
     same_kind: Array
     same: Array
     levels: Array
@@ -99,9 +100,11 @@ class Likelihood:
     """Marginal likelihood of some rows, and its gradient, as a function of theta."""
 
     def __init__(self, at: Linear) -> None:
-        self.at, self.n = at, len(at.z)
+        self.at, self.n, self.l = at, len(at.z), len(at.layers)
+        self.shares = light(at.shares)
         self.blocks = list(_blocks(at.layers))
         self.varying = np.unique(np.concatenate([block.varying for block in self.blocks]))
+        self.levels = LEVEL**2 * at.layers.unsized
         self.linear = at.mean @ at.mean.T
         self.fixed = np.diag(np.square(at.rows.known_std))
         self.named = {
@@ -121,13 +124,11 @@ class Likelihood:
         lengths = np.exp(theta[len(SCALES) + 1 :])
         total = self.linear + self.fixed
         for name, matrix in self.named.items():
-            total = total + scales[name] ** 2 * matrix
+            total += scales[name] ** 2 * matrix
         noise = scales["noise"] ** 2 * np.exp(-fading * self.at.log_size)
         total[np.diag_indices(self.n)] += noise
         shapes = [self._shapes(block, scales, lengths) for block in self.blocks]
-        for block, shape in zip(self.blocks, shapes, strict=True):
-            s = self.at.shares[:, block.chosen]
-            total += s @ shape.whole @ s.T
+        total += self.shares @ self._covariance(shapes, scales) @ self.shares.T
         lower, fault = dpotrf(total, lower=1)
         if fault:  # rounding: nothing is there, and the search goes another way
             return IMPOSSIBLE, np.zeros_like(theta)
@@ -136,78 +137,107 @@ class Likelihood:
         alpha = inverse @ self.at.z
         value = -np.log(np.diagonal(lower)).sum() - self.at.z @ alpha / 2
         g = np.outer(alpha, alpha) - inverse
-        slopes = {name: scales[name] ** 2 * (g * each).sum() for name, each in self.named.items()}
+        slopes = {
+            name: scales[name] ** 2 * np.vdot(g, each) for name, each in self.named.items()
+        }
         slopes["noise"] = float(g.diagonal() @ noise)
+        h = np.asarray(self.shares.T @ g @ self.shares)
+        own = float(h.trace())
+        for name in ("operation", "kind", "short", "rough"):
+            slopes[name] = scales[name] ** 2 * own
+        slopes["reach"] = 0.0
         by_length = np.zeros(len(self.varying))
-        for name in ("operation", "kind", "short", "rough", "reach"):
-            slopes[name] = 0.0
-        for block, shape in zip(self.blocks, shapes, strict=True):
-            s = self.at.shares[:, block.chosen]
-            self._add_slopes(block, shape, s.T @ g @ s, slopes, by_length)
+        for shape in shapes:
+            _add_slopes(shape, h, slopes, by_length)
         of_fading = -float(g.diagonal() @ (noise * self.at.log_size)) / 2
         return float(value), np.array([*(slopes[name] for name in SCALES), of_fading, *by_length])
 
+    def _covariance(self, shapes: Sequence[_Shapes], scales: Mapping[str, float]) -> Array:
+        """K of all layers: pairs of one operation, and each with itself."""
+        k = np.zeros(self.l * self.l)
+        for shape in shapes:
+            k[shape.block.pairs] = shape.whole
+        k = k.reshape(self.l, self.l)
+        k += k.T
+        own = sum(scales[name] ** 2 for name in ("operation", "kind", "short", "rough"))
+        k[np.diag_indices(self.l)] = own + self.levels
+        return k
+
     def _shapes(self, block: _Block, scales: Mapping[str, float], lengths: Array) -> _Shapes:
         own = np.searchsorted(self.varying, block.varying)
-        r = block.distances / lengths[own][:, None, None]
-        bulges = bulge(r)
-        decay = r.sum(0)
-        smooth = bulges.prod(0) * np.exp(-decay)
+        bulges, decay = np.ones(len(block.pairs)), np.zeros(len(block.pairs))
+        slopes = np.empty_like(block.distances)
+        for distance, length, slope in zip(block.distances, lengths[own], slopes, strict=True):
+            # A coordinate at a time, in place: arrays that fit into a cache, made once.
+            r = distance / length
+            near = 1 + r
+            np.multiply(r, r, out=slope)
+            slope /= 3
+            bulge = near + slope
+            bulges *= bulge
+            decay += r
+            slope *= near
+            slope /= bulge  # d log k / d log length
+        smooth = bulges * np.exp(-decay)
         by_op = scales["operation"] ** 2 * smooth
         by_kind = scales["kind"] ** 2 * smooth * block.same_kind
         far = decay / (ROOT * scales["reach"])
         near = scales["short"] ** 2 * np.exp(-far)
         rough = scales["rough"] ** 2 * block.same
         whole = by_op + by_kind + near + rough + block.levels
-        return _Shapes(own, r, bulges, by_op, by_kind, near, far, rough, whole, scales["reach"])
-
-    def _add_slopes(
-        self,
-        block: _Block,
-        shape: _Shapes,
-        h: Array,
-        slopes: dict[str, float],
-        by_length: Array,
-    ) -> None:
-        """What the layers of an operation add to the gradient: tr(g dT / dtheta) / 2."""
-        slopes["operation"] += float((h * shape.by_op).sum())
-        slopes["kind"] += float((h * shape.by_kind).sum())
-        near = h * shape.near
-        slopes["short"] += float(near.sum())
-        slopes["rough"] += float((h * shape.rough).sum())
-        slopes["reach"] += float((near * shape.far).sum()) / 2
-        # d log k / d log length, of Matérn 5/2 and of Matérn 1/2
-        smooth = shape.r * shape.r / 3 * (1 + shape.r) / shape.bulges
-        both = np.tensordot(smooth, h * (shape.by_op + shape.by_kind))
-        both = both + np.tensordot(shape.r, near) / (ROOT * shape.reach)
-        by_length[shape.own] += both / 2
+        reach = ROOT * scales["reach"]
+        return _Shapes(
+            block, own, slopes, by_op, by_kind, near, far, rough, whole, lengths[own], reach
+        )
 
 
 class _Shapes(NamedTuple):
-    """Covariances of the layers of an operation, part by part."""
+    """Covariances of the pairs of layers of an operation, part by part."""
 
+    block: _Block
     own: Ints
-    r: Array
-    bulges: Array
+    slopes: Array  # (v, pairs): d log k / d log length
     by_op: Array
     by_kind: Array
     near: Array
     far: Array
     rough: Array
     whole: Array
-    reach: float
+    lengths: Array
+    reach: float  # ROOT times it
+
+
+def _add_slopes(shape: _Shapes, h: Array, slopes: dict[str, float], by_length: Array) -> None:
+    """What the pairs of an operation add to the gradient: tr(g dT / dtheta) / 2, each pair twice."""
+    twice = 2 * h.ravel()[shape.block.pairs]
+    slopes["operation"] += float(twice @ shape.by_op)
+    slopes["kind"] += float(twice @ shape.by_kind)
+    near = twice * shape.near
+    slopes["short"] += float(near.sum())
+    slopes["rough"] += float(twice @ shape.rough)
+    farther = near @ shape.far
+    slopes["reach"] += float(farther) / 2
+    both = shape.slopes @ (twice * (shape.by_op + shape.by_kind))
+    both += shape.block.distances @ near / (shape.lengths * shape.reach)
+    by_length[shape.own] += both / 2
 
 
 def _blocks(layers: Layers) -> Iterator[_Block]:
     for operation in np.unique(layers.op):
         chosen = np.flatnonzero(layers.op == operation)
         few = layers[chosen]
+        one, other = np.triu_indices(len(chosen), 1)
         same_kind, same = alike(few, few)
         differing = varying(few.x)
         x = few.x[:, differing].T
-        distances = scaled_distance(np.abs(x[:, :, None] - x[:, None]), length=1.0)
-        own = levels(few, few, same_kind)
-        yield _Block(chosen, differing, distances, same_kind.astype(float), same.astype(float), own)
+        yield _Block(
+            pairs=chosen[one] * len(layers) + chosen[other],
+            varying=differing,
+            distances=scaled_distance(np.abs(x[:, one] - x[:, other]), length=1.0),
+            same_kind=same_kind[one, other].astype(float),
+            same=same[one, other].astype(float),
+            levels=levels(few, few, same_kind)[one, other],
+        )
 
 
 def begin(coordinates: int, slow: float = PRIORS["slow"].median) -> Hyper:

@@ -14,6 +14,7 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.estimators.processes.covariance import Hyper, covariance
 from ampere.estimators.processes.factor import Factor
+from ampere.estimators.processes.light import light
 from ampere.estimators.processes.likelihood import Linear
 from ampere.estimators.processes.linear_mean import Layers, by_operation, expand
 from ampere.estimators.processes.totals import Rows, besides
@@ -100,7 +101,7 @@ class Search:
         at, log_total = self._linear(point)
         least = self._loss(point, log_total)
         for _ in range(MOST_STEPS):
-            factor, alpha, target = self._solve(at)
+            target = self._target(at, np.linalg.solve(self._total(at), at.z))
             for halving in range(HALVINGS):
                 trial = point.towards(target, 0.5**halving)
                 trial_at, trial_total = self._linear(trial)
@@ -113,8 +114,9 @@ class Search:
             point, at, log_total, least = trial, trial_at, trial_total, loss
             if moved < SETTLED:
                 break
-        factor, alpha, point = self._solve(at)
-        return Mode(point, at, factor, alpha)
+        factor = Factor.of(self._total(at))
+        alpha = factor.solve(at.z)
+        return Mode(self._target(at, alpha), at, factor, alpha)
 
     def _zero(self) -> Point:
         operations, features = self.solution.beta.shape
@@ -141,21 +143,23 @@ class Search:
         at = Linear(self.layers, self.rows, shares, mean, steps, traits, z, self.log_size)
         return at, np.log(total)
 
-    def _solve(self, at: Linear) -> tuple[Factor, Array, Point]:
-        """What the rows say if totals were linear everywhere."""
-        hyper, (operations, features) = self.solution.hyper, self.solution.beta.shape
-        total = at.shares @ self.k @ at.shares.T + at.mean @ at.mean.T + self.besides
+    def _total(self, at: Linear) -> Array:
+        """The covariance of what was measured, if totals were linear everywhere."""
+        hyper, shares = self.solution.hyper, light(at.shares)
+        total = shares @ self.k @ shares.T + at.mean @ at.mean.T + self.besides
         total += hyper.stairs**2 * at.steps @ at.steps.T
         total += hyper.trait**2 * at.traits @ at.traits.T
-        factor = Factor.of(total)
-        alpha = factor.solve(at.z)
-        point = Point(
+        return np.asarray(total)
+
+    def _target(self, at: Linear, alpha: Array) -> Point:
+        """Where the density would be largest then."""
+        hyper, (operations, features) = self.solution.hyper, self.solution.beta.shape
+        return Point(
             weights=at.shares.T @ alpha,
             b=(at.mean.T @ alpha).reshape(operations, features),
             gamma=hyper.stairs * (at.steps.T @ alpha).reshape(operations, -1),
             delta=hyper.trait * (at.traits.T @ alpha).reshape(-1, features),
         )
-        return factor, alpha, point
 
     def _loss(self, point: Point, log_total: Array) -> float:
         """Minus the logarithm of the density, but for a constant."""
