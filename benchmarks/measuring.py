@@ -40,15 +40,17 @@ from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean, median
-from typing import IO, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
 from machine import RESULTS, machine_line, write_section
+from measured.codes import BEFORE, MEASURE_S, ROOT, Code, worktree
+from measured.processes import LOOK_S, REFUSED, Look, is_worker, send
 from torch import nn
 
 import ampere
-from ampere.core.boundary.tool import end_group, ended_with
+from ampere.core.boundary.tool import end_group
 from ampere.core.fingerprint import Fingerprint, local_fingerprint
 from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec, Workload, workload_identity
@@ -64,12 +66,9 @@ from ampere.sittings.reference import Reference, take_reference
 
 T = TypeVar("T")
 Keep = Callable[[Mapping[str, Json]], None]
-ROOT = Path(__file__).resolve().parent.parent
-BEFORE = "40a52b2"
 PAGE = "measuring.md"
-LOOK_S = 0.05  # between looks at a process that runs: more of them would be work beside it
 # When each is given up:
-GIT_S, MEASURE_S, PROFILE_S, METER_S, READY_S = 60.0, 120.0, 400.0, 240.0, 120.0
+PROFILE_S, METER_S, READY_S = 400.0, 240.0, 120.0
 TRIES = 3  # of what was refused because somebody else kept the machine busy
 NEAR = 0.1  # of the undisturbed value: not disturbed
 BEGUN = 4  # answers of a worker, after which its first bursts run
@@ -83,7 +82,6 @@ PLAIN_S, PLAIN_BURSTS = 0.1, 8  # bursts that members are metered by
 MEMBERS_SEED = 1
 MEASURED = (("zoo:lenet5",), ("zoo:resnet", "--threads", "1"))
 PROFILED = "zoo:cnn5"
-REFUSED = "--accept-busy"  # what a refusal because of other work advises
 
 
 @dataclass(frozen=True)
@@ -114,169 +112,6 @@ BEGAN_S = time.monotonic()
 def say(text: str) -> None:
     minutes, seconds = divmod(int(time.monotonic() - BEGAN_S), 60)
     sys.stderr.write(f"{minutes:3}:{seconds:02} {text}\n")
-
-
-# Processes: each in a group of its own, with an end that comes.
-
-
-@dataclass(frozen=True)
-class Code:
-    """One state of ampere, whose commands run with caches of their own."""
-
-    name: str
-    root: Path
-    home: Path
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """In which this code is found before any other."""
-        paths = (self.root / "src", self.root / "paper" / "src")
-        own = {
-            "PYTHONPATH": os.pathsep.join(map(str, paths)),
-            "XDG_CACHE_HOME": str(self.home / f"cache_{self.name}"),
-        }
-        # An installed package has its bytecode, too: that is what is timed.
-        kept = {key: os.environ[key] for key in os.environ if key != "PYTHONDONTWRITEBYTECODE"}
-        return {**kept, **own}
-
-    def python(self, *arguments: str, timeout_s: float, look: Look | None = None) -> Ended:
-        """Run python with this code."""
-        command = [sys.executable, *arguments]
-        return run(command, self.environment, self.home, timeout_s, look)
-
-    def ampere(self, *arguments: str, timeout_s: float, look: Look | None = None) -> Ended:
-        """Run a command of this code."""
-        return self.python("-m", "ampere", *arguments, timeout_s=timeout_s, look=look)
-
-    def verify(self) -> None:
-        """Make sure that it is this code that runs, and compile it."""
-        found = self.python("-c", "import ampere; print(ampere.__file__)", timeout_s=60.0)
-        if not found.output.startswith(str(self.root)):
-            raise SystemExit(f"{self.name}: {found.output or found.complaint}, not {self.root}")
-        warm = ("measure", "zoo:lenet5", "--threads", "1", "--quick", "--json")
-        self.ampere(*warm, timeout_s=MEASURE_S)
-
-
-@dataclass(frozen=True)
-class Ended:
-    """A process that has ended, or was ended because it took too long: then it has no code."""
-
-    code: int | None
-    output: str
-    complaint: str  # its last line
-    seconds: float
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether other work was in its way, and it said so."""
-        return self.code == 1 and REFUSED in self.complaint
-
-
-@dataclass
-class Look:
-    """Who looks at the worker of a command now and then, and may act on it."""
-
-    act: Callable[[int, int], float]  # with its number, and its answers so far: when to look again
-    worker: int | None = None
-
-    def __call__(self, pid: int) -> float:
-        """Look once, at the worker of this process; returns the seconds until the next time."""
-        if self.worker is None:
-            self.worker = next((each for each in children(pid) if is_worker(each)), None)
-        if self.worker is None or (answers := answers_of(self.worker)) is None:
-            return LOOK_S
-        return self.act(self.worker, answers)
-
-
-def run(
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    folder: Path,
-    timeout_s: float,
-    look: Look | None = None,
-) -> Ended:
-    """Run a command to its end, or end it and its worker after its time."""
-    start_s = time.monotonic()
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            env=environment,
-            cwd=folder,
-            start_new_session=True,
-        )
-        try:
-            while (code := ended_with(process)) is None and time.monotonic() - start_s < timeout_s:
-                time.sleep(LOOK_S if look is None else look(process.pid))
-            seconds = time.monotonic() - start_s
-        finally:
-            # The worker leads a group of its own; once its master has gone it ends itself.
-            for child in children(process.pid):
-                send(child, signal.SIGKILL)
-            end_group(process)
-        said, told = (_whole(file) for file in (output, errors))
-    lines = told.replace("\r", "\n").splitlines()
-    return Ended(code, said, lines[-1] if lines else "", seconds)
-
-
-def children(pid: int) -> list[int]:
-    """Processes that a process has started, from whichever thread."""
-    found: list[int] = []
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(OSError):
-                found += map(int, (task / "children").read_text().split())
-    return found
-
-
-def is_worker(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        return b"devices.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    return False
-
-
-def answers_of(pid: int) -> int | None:
-    """How often a worker has written, which it does to answer; None once it has gone."""
-    with contextlib.suppress(OSError, StopIteration, ValueError):
-        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("syscw")).split()[1])
-    return None
-
-
-def send(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
-
-
-def _whole(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode(errors="replace").strip()
-
-
-def git(*arguments: str) -> str:
-    ended = run(["git", *arguments], os.environ, ROOT, GIT_S)
-    if ended.code != 0:
-        raise SystemExit(f"git {' '.join(arguments)}: {ended.complaint or ended.code}")
-    return ended.output
-
-
-@contextlib.contextmanager
-def worktree(revision: str) -> Iterator[Path]:
-    """The code of another day, for as long as it is needed."""
-    folder = ROOT / "build" / "before"
-    git("check-ignore", "--quiet", "build/before")
-    if folder.exists():
-        git("-C", str(folder), "checkout", "--quiet", "--detach", revision)
-    else:
-        git("worktree", "add", "--quiet", "--force", "--detach", str(folder), revision)
-    try:
-        yield folder
-    finally:
-        git("worktree", "remove", "--force", str(folder))
-        with contextlib.suppress(OSError):  # something else is kept there
-            folder.parent.rmdir()
 
 
 # Matrix: what is measured beside other work.
