@@ -21,20 +21,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import itertools
 import json
 import math
-import os
 import random
-import select
 import signal
-import subprocess
-import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from importlib.metadata import version
@@ -42,15 +36,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, TypeVar, cast
 
-import numpy as np
-import torch
 from machine import RESULTS, machine_line, write_section
 from measured.codes import BEFORE, MEASURE_S, ROOT, Code, worktree
-from measured.processes import LOOK_S, REFUSED, Look, is_worker, send
-from torch import nn
+from measured.disturbances import PROGRAMS, disturb
+from measured.matrix import MATRIX
+from measured.part import QUICK, TRIES, Keep, Part, Scale, say
 
 import ampere
-from ampere.core.boundary.tool import end_group
 from ampere.core.fingerprint import Fingerprint, local_fingerprint
 from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec, Workload, workload_identity
@@ -59,21 +51,15 @@ from ampere.errors import AmpereError, Busy
 from ampere.meters.base import Resolution
 from ampere.meters.surroundings import Watched
 from ampere.pytorch.models import read
-from ampere.records.measurement import REACH, Measurement, succeeded, utc_now
+from ampere.records.measurement import Measurement, succeeded, utc_now
 from ampere.sittings.bursts import take_burst, warm_up
 from ampere.sittings.measure import Work, measure
 from ampere.sittings.reference import Reference, take_reference
 
 T = TypeVar("T")
-Keep = Callable[[Mapping[str, Json]], None]
 PAGE = "measuring.md"
 # When each is given up:
-PROFILE_S, METER_S, READY_S = 400.0, 240.0, 120.0
-TRIES = 3  # of what was refused because somebody else kept the machine busy
-NEAR = 0.1  # of the undisturbed value: not disturbed
-BEGUN = 4  # answers of a worker, after which its first bursts run
-HALF = 40  # answers after half of the bursts, where no undisturbed run tells
-STOPPED_S, STOPS_S = 0.06, 0.15  # how long a worker is stopped, and how often
+PROFILE_S, METER_S = 400.0, 240.0
 WAVE, WAVE_S = 0.15, 47.0  # the drift that is put on top
 AS_IT_IS, DRIFT, CALM = "as it is", f"a drift of ±{WAVE:.0%} on top", "calm"
 NOISES = (0.02, 0.05)  # of bursts of the calm device
@@ -82,329 +68,6 @@ PLAIN_S, PLAIN_BURSTS = 0.1, 8  # bursts that members are metered by
 MEMBERS_SEED = 1
 MEASURED = (("zoo:lenet5",), ("zoo:resnet", "--threads", "1"))
 PROFILED = "zoo:cnn5"
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How much of everything."""
-
-    workloads: tuple[tuple[str, int], ...] = (
-        ("zoo:lenet5", 1),
-        ("zoo:cnn5", 1),
-        ("zoo:lstm", 2),
-        ("zoo:resnet", 1),
-    )
-    quiet: int = 3  # undisturbed runs before and after a workload's cells
-    sittings: int = 10
-    apart_s: float = 15.0
-    calm: int = 100
-    repeats: int = 4
-    families: tuple[str, ...] = ("lenet5", "cnn5", "har", "lstm", "transformer", "resnet")
-    times: int = 3
-    networks: int = 12
-    members: int = 6
-
-
-QUICK = Scale((("zoo:lenet5", 1),), 1, 2, 1.0, 5, 2, ("lenet5",), 2, 6, 3)
-BEGAN_S = time.monotonic()
-
-
-def say(text: str) -> None:
-    minutes, seconds = divmod(int(time.monotonic() - BEGAN_S), 60)
-    sys.stderr.write(f"{minutes:3}:{seconds:02} {text}\n")
-
-
-# Matrix: what is measured beside other work.
-
-
-@dataclass(frozen=True)
-class Disturbance:
-    """What goes on beside a measurement: programs, or somebody who stops its worker."""
-
-    name: str
-    programs: tuple[str, ...] = ()
-    late: bool = False  # they begin when half of the bursts are over
-    stops: bool = False
-
-
-DISTURBANCES = (
-    Disturbance("none"),
-    Disturbance("one busy loop", ("busy",)),
-    Disturbance("two busy loops", ("busy", "busy too")),
-    Disturbance("a training in two threads", ("training",)),
-    Disturbance("memory traffic", ("copying",)),
-    Disturbance("a busy loop in the second half", ("busy",), late=True),
-    Disturbance("a niced busy loop", ("niced",)),
-    Disturbance("a worker that is stopped", stops=True),
-)
-
-
-@dataclass(frozen=True)
-class Way:
-    """A way to measure: whose code, and what it is told."""
-
-    name: str
-    code: str
-    options: tuple[str, ...] = ()
-
-
-WAYS = (
-    Way("new", "new", ("--patience", "8")),
-    Way("old", "old"),
-    Way("accepted", "new", ("--accept-busy",)),
-)
-
-
-def busy() -> Callable[[], object]:
-    return lambda: sum(range(100_000))
-
-
-def niced() -> Callable[[], object]:
-    os.nice(19)
-    with contextlib.suppress(OSError):
-        # Where sessions share cores evenly, it is theirs that counts.
-        Path("/proc/self/autogroup").write_text("19")
-    return busy()
-
-
-def copying() -> Callable[[], object]:
-    source = np.ones(25_000_000)
-    copy = source.copy()
-    return lambda: np.copyto(copy, source)
-
-
-def training() -> Callable[[], object]:
-    torch.set_num_threads(2)
-    layers = [nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.Flatten()]
-    model = nn.Sequential(*layers, nn.Linear(64 * 28 * 28, 10))
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    images, labels = torch.randn(16, 3, 32, 32), torch.randint(10, (16,))
-
-    def step() -> None:
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(model(images), labels).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-
-    return step
-
-
-PROGRAMS: Mapping[str, Callable[[], Callable[[], object]]] = {
-    "busy": busy,
-    "busy too": busy,
-    "training": training,
-    "copying": copying,
-    "niced": niced,
-}
-
-
-def disturb(name: str) -> None:
-    """Work until the end, which is that of who started it at the latest, however that ends."""
-    parent, pr_set_pdeathsig = os.getppid(), 1
-    ctypes.CDLL(None).prctl(pr_set_pdeathsig, int(signal.SIGKILL))
-    work = PROGRAMS[name]()
-    work()
-    print("ready", flush=True)
-    while os.getppid() == parent:
-        work()
-
-
-@contextlib.contextmanager
-def beside(names: Sequence[str]) -> Iterator[dict[str, int]]:
-    """Programs by name, stopped until they are let; they end with the block."""
-    started: dict[str, subprocess.Popen[bytes]] = {}
-    try:
-        for name in names:
-            command = [sys.executable, __file__, "--disturb", name]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
-            started[name] = process
-            if not _is_ready(process):
-                raise SystemExit(f"{name} cannot be run")
-            send(process.pid, signal.SIGSTOP)
-        yield {name: process.pid for name, process in started.items()}
-    finally:
-        for process in started.values():
-            end_group(process)
-
-
-def _is_ready(process: subprocess.Popen[bytes]) -> bool:
-    assert process.stdout is not None  # it is a pipe
-    said, _, _ = select.select([process.stdout], [], [], READY_S)
-    return bool(said) and process.stdout.readline() == b"ready\n"
-
-
-@contextlib.contextmanager
-def disturbed(disturbance: Disturbance, pids: Mapping[str, int], half: float) -> Iterator[Look]:
-    """Let a disturbance work while something is measured; it rests after that."""
-    chosen = [pids[name] for name in disturbance.programs]
-
-    def let() -> None:
-        for pid in chosen:
-            send(pid, signal.SIGCONT)
-
-    stopped = False
-
-    def act(worker: int, answers: int) -> float:
-        nonlocal stopped
-        if disturbance.late and answers >= half:
-            let()
-        if not disturbance.stops or answers < BEGUN:
-            return LOOK_S
-        stopped = not stopped
-        send(worker, signal.SIGSTOP if stopped else signal.SIGCONT)
-        return STOPPED_S if stopped else STOPS_S - STOPPED_S
-
-    look = Look(act)
-    if not disturbance.late:
-        let()
-    try:
-        yield look
-    finally:
-        for pid in chosen:
-            send(pid, signal.SIGSTOP)
-        if stopped and look.worker is not None and is_worker(look.worker):
-            send(look.worker, signal.SIGCONT)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What `ampere measure` said; `at` is when each of its bursts began."""
-
-    exit_code: int | None
-    error: str
-    seconds: float
-    joules: float | None = None
-    interval: tuple[float, float] | None = None
-    warnings: tuple[str, ...] = ()
-    at: tuple[float, ...] = ()
-
-
-@dataclass
-class Trace:
-    """How often a worker had answered, at which times."""
-
-    looks: list[tuple[float, int]] = field(default_factory=list)
-
-    def note(self, worker: int, answers: int) -> float:
-        """Write down how far it is now."""
-        self.looks.append((time.time(), answers))
-        return LOOK_S
-
-    def at(self, moment_s: float) -> int:
-        """How far it was."""
-        return max((answers for at_s, answers in self.looks if at_s <= moment_s), default=HALF)
-
-
-def ask(code: Code, workload: tuple[str, int], options: Sequence[str], look: Look) -> Answer:
-    """Measure a workload by the real command."""
-    model, threads = workload
-    words = ("measure", model, "--threads", str(threads), "--json", *options)
-    ended = code.ampere(*words, timeout_s=MEASURE_S, look=look)
-    if ended.code != 0:
-        return Answer(ended.code, ended.complaint, ended.seconds)
-    row = json.loads(ended.output.splitlines()[-1])
-    joules = row["energy_j_per_step"]
-    reach = REACH * row["spread"] / math.sqrt(row["repeats"])
-    low, high = row.get("energy_j_interval") or (joules * (1 - reach), joules * (1 + reach))
-    warnings, at = row.get("warnings", ()), row["bursts"]["at"]
-    return Answer(0, "", ended.seconds, joules, (low, high), tuple(warnings), tuple(at))
-
-
-def undisturbed(
-    codes: Mapping[str, Code], workload: tuple[str, int], repeats: int
-) -> tuple[list[dict[str, Json]], dict[str, float]]:
-    """Runs of each code in turn, and how often their workers had answered in the middle."""
-    runs: list[dict[str, Json]] = []
-    halves: dict[str, list[int]] = {name: [] for name in codes}
-    for _ in range(repeats):
-        for name, code in codes.items():
-            trace = Trace()
-            answer = ask(code, workload, (), Look(trace.note))
-            if answer.at:
-                halves[name].append(trace.at((answer.at[0] + answer.at[-1]) / 2))
-            runs.append({"workload": workload[0], "code": name, **asdict(answer)})
-            say(f"{workload[0]}, undisturbed, {name}: {answer.joules or answer.error}")
-    return runs, {name: median(found) if found else HALF for name, found in halves.items()}
-
-
-def run_matrix(scale: Scale, codes: Mapping[str, Code], keep: Keep) -> None:
-    """Every disturbance for every workload, each way in turn, between undisturbed runs."""
-    quiet: list[dict[str, Json]] = []
-    cells: list[dict[str, Json]] = []
-    with beside(list(PROGRAMS)) as pids:
-        for workload in scale.workloads:
-            runs, halves = undisturbed(codes, workload, scale.quiet)
-            quiet += runs
-            for disturbance, way in itertools.product(DISTURBANCES, WAYS):
-                with disturbed(disturbance, pids, halves[way.code]) as look:
-                    answer = ask(codes[way.code], workload, way.options, look)
-                cell = {"workload": workload[0], "disturbance": disturbance.name, "way": way.name}
-                cells.append({**cell, **asdict(answer)})
-                result = answer.joules or answer.error
-                say(f"{workload[0]}, {disturbance.name}, {way.name}: {result}")
-            quiet += undisturbed(codes, workload, scale.quiet)[0]
-            keep({"quiet": quiet, "cells": cells})
-
-
-def verdict(cell: Mapping[str, Any], quiet_j: float | None) -> str:
-    """What a measurement that may have been disturbed is worth."""
-    if cell["exit_code"] != 0:
-        return "refused" if REFUSED in cell["error"] else "failed"
-    if quiet_j is None:
-        return "nothing to compare with"
-    if abs(cell["joules"] / quiet_j - 1) <= NEAR:
-        return "within 10 %"
-    low, high = cell["interval"]
-    return "inside its interval" if low <= quiet_j <= high else "WRONG"
-
-
-def matrix_table(data: Mapping[str, Any]) -> list[str]:
-    """A row a disturbance, a column a workload, and how often each verdict was given."""
-    workloads = list(dict.fromkeys(cell["workload"] for cell in data["cells"]))
-    names = [way.name for way in WAYS]
-    counts: dict[str, Counter[str]] = {name: Counter() for name in names}
-    text = [
-        f"`ampere measure` beside other work: {', '.join(names)} (new with `--accept-busy`), each"
-        " as a multiple of what the same code says undisturbed.",
-        "",
-        f"| | {' | '.join(workloads)} |",
-        "|---" * (1 + len(workloads)) + "|",
-    ]
-    for disturbance in dict.fromkeys(cell["disturbance"] for cell in data["cells"]):
-        columns = []
-        for workload in workloads:
-            shown = []
-            for way in WAYS:
-                quiet_j = undisturbed_j(data["quiet"], workload, way.code)
-                wanted = (workload, disturbance, way.name)
-                cell = next(each for each in data["cells"] if place(each) == wanted)
-                judged = verdict(cell, quiet_j)
-                if disturbance != DISTURBANCES[0].name:
-                    counts[way.name][judged] += 1
-                loud = f"**{judged}**" if judged == "WRONG" else judged
-                told = cell["exit_code"] == 0 and quiet_j is not None
-                factor = f"{cell['joules'] / quiet_j:.2f} " if told and quiet_j else ""
-                shown.append(f"{way.name}: {factor}{loud}")
-            columns.append("<br>".join(shown))
-        text.append(f"| {disturbance} | {' | '.join(columns)} |")
-    text += ["", "Of all cells with a disturbance:", ""]
-    for name, counted in counts.items():
-        each = ", ".join(f"{judged} {number}" for judged, number in counted.most_common())
-        text.append(f"- {name}: {each} (of {counted.total()})")
-    return text
-
-
-def place(cell: Mapping[str, Any]) -> tuple[str, str, str]:
-    return cell["workload"], cell["disturbance"], cell["way"]
-
-
-def undisturbed_j(runs: Sequence[Mapping[str, Any]], workload: str, code: str) -> float | None:
-    """The middle of what a code says of a workload when nothing disturbs it."""
-    said = [
-        run["joules"]
-        for run in runs
-        if run["workload"] == workload and run["code"] == code and run["joules"] is not None
-    ]
-    return median(said) if said else None
 
 
 # Repeats: how sittings agree.
@@ -826,17 +489,8 @@ def accuracy_table(data: Mapping[str, Any]) -> list[str]:
 # All parts: what is kept of them, and what is shown of that.
 
 
-@dataclass(frozen=True)
-class Part:
-    """What is measured, and the table that is made of it."""
-
-    run: Callable[[Scale, Mapping[str, Code], Keep], None]
-    table: Callable[[Mapping[str, Any]], list[str]]
-    needs_before: bool = True
-
-
 PARTS: Mapping[str, Part] = {
-    "matrix": Part(run_matrix, matrix_table),
+    "matrix": MATRIX,
     "repeats": Part(run_repeats, repeats_table, needs_before=False),
     "speed": Part(run_speed, speed_table),
     "accuracy": Part(run_accuracy, accuracy_table),
