@@ -90,8 +90,7 @@ def score(number: int) -> dict[str, Any]:
             for answer, row in zip(answers, asked, strict=True)
         ),
         "inside": fmean(
-            low <= row.energy_j <= high
-            for (low, high), row in zip(intervals, asked, strict=True)
+            low <= row.energy_j <= high for (low, high), row in zip(intervals, asked, strict=True)
         ),
         "half": fmean(
             (high - low) / 2 / answer.energy_j

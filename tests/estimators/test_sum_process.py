@@ -102,9 +102,9 @@ def test_prediction_is_what_the_textbook_says_near_that_point(seed: int) -> None
     noise[:7, :7] -= HYPER.context**2 * np.minimum(rows.context[:, None], rows.context)
     measured = (prior + noise)[:7, :7]
     gain = np.linalg.solve(measured, prior[:7, 7:]).T
-    np.testing.assert_allclose(cov, prior[7:, 7:] - gain @ prior[:7, 7:], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(cov, prior[7:, 7:] - gain @ prior[:7, 7:], rtol=1e-4, atol=1e-7)
     walked = HYPER.context**2 * np.minimum(asked.context[:, None], rows.context) @ process.alpha
-    np.testing.assert_allclose(total, (asked.counts @ cost) * np.exp(walked), rtol=1e-9)
+    np.testing.assert_allclose(total, (asked.counts @ cost) * np.exp(walked), rtol=1e-6)
 
 
 @given(seeds)

@@ -116,9 +116,7 @@ def test_beside_others_a_row_doubts_as_much_as_they_may_have_added(
     """Several threads that share their cores wait for each other, nobody knows how long."""
     run = run_of(1.0, 1.0, 1.0)
     evidence = Evidence(0.8, 2, others_s=2.0)  # two seconds: a core of others
-    run.beats = [
-        replace(beat, burst=replace(beat.burst, evidence=evidence)) for beat in run.beats
-    ]
+    run.beats = [replace(beat, burst=replace(beat.burst, evidence=evidence)) for beat in run.beats]
     row = run.conclude(FakeDevice(), Drift(), NOMINAL, 0.0, Circumstances(threads=threads))
     assert row.bursts["marks"] == ["busy"]
     assert least <= math.exp(REACH * row.doubt) <= 2.1 * least

@@ -329,7 +329,7 @@ def _likelier(layers: Sequence[Layer], joules: Rows, drift: float) -> tuple[Enco
     if len(joules) < ENOUGH:
         return plain, smooth
     tiled = Encoder.of(layers, rounded=True)
-    stepped = sum_process.fit(tiled.encode(layers), joules, slow=drift, odd=ODD)
+    stepped = sum_process.fit(tiled.encode(layers), joules, slow=drift, odd=ODD, start=smooth.hyper)
     if stepped.solution.log_density > smooth.solution.log_density:
         return tiled, stepped.marked(rounded=True)
     return plain, smooth

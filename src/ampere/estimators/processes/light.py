@@ -1,11 +1,12 @@
 """Light: matrices that are mostly zeros, multiplied as such where that is worth it. Arrays only.
 
-A network has few of all the layers that were ever measured: of its shares (n, L) most are 0.
+A network has few of all the layers that were ever measured: of its counts and shares (n, L) most
+are 0. Such a matrix is an array, or scipy's sparse one if it is large; `@` and `.T` are the same.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,14 +15,23 @@ from ampere.core.arrays import Array
 LARGE = 20_000  # entries, below which zeros are multiplied faster than left out
 FILLED = 0.2  # share of them that may be filled
 
+Light: TypeAlias = Any  # an array, or scipy.sparse.csr_array
 
-def light(matrix: Array) -> Any:
-    """The same for `@` and `.T`: without its zeros, where these are most of a large matrix.
 
-    The product with an array is an array either way.
-    """
+def light(matrix: Array) -> Light:
+    """A matrix without its zeros, where these are most of a large one."""
     if matrix.size < LARGE or np.count_nonzero(matrix) > FILLED * matrix.size:
         return matrix
     from scipy.sparse import csr_array  # slow to import, and small fits do without
 
     return csr_array(matrix)
+
+
+def weighed(counts: Light, cost: Array) -> tuple[Light, Array]:
+    """Shares of layers that cost this much in networks that have so many, and what these cost."""
+    total = np.asarray(counts @ cost)
+    if isinstance(counts, np.ndarray):
+        return counts * cost / total[:, None], total
+    shares = counts.copy()
+    shares.data = counts.data * cost[counts.indices] / np.repeat(total, np.diff(counts.indptr))
+    return shares, total

@@ -33,7 +33,7 @@ from ampere.estimators.processes.covariance import (
     scaled_distance,
     varying,
 )
-from ampere.estimators.processes.light import light
+from ampere.estimators.processes.light import Light
 from ampere.estimators.processes.linear_mean import Layers
 from ampere.estimators.processes.totals import Rows, lasting, together, walk
 
@@ -77,7 +77,7 @@ class Linear:
 
     layers: Layers
     rows: Rows
-    shares: Array  # S
+    shares: Light  # S
     mean: Array  # B
     steps: Array  # Q
     traits: Array  # R
@@ -101,7 +101,7 @@ class Likelihood:
 
     def __init__(self, at: Linear) -> None:
         self.at, self.n, self.l = at, len(at.z), len(at.layers)
-        self.shares = light(at.shares)
+        self.shares = at.shares
         self.blocks = list(_blocks(at.layers))
         self.varying = np.unique(np.concatenate([block.varying for block in self.blocks]))
         self.levels = LEVEL**2 * at.layers.unsized
@@ -137,9 +137,7 @@ class Likelihood:
         alpha = inverse @ self.at.z
         value = -np.log(np.diagonal(lower)).sum() - self.at.z @ alpha / 2
         g = np.outer(alpha, alpha) - inverse
-        slopes = {
-            name: scales[name] ** 2 * np.vdot(g, each) for name, each in self.named.items()
-        }
+        slopes = {name: scales[name] ** 2 * np.vdot(g, each) for name, each in self.named.items()}
         slopes["noise"] = float(g.diagonal() @ noise)
         h = np.asarray(self.shares.T @ g @ self.shares)
         own = float(h.trace())
@@ -154,11 +152,11 @@ class Likelihood:
 
     def _covariance(self, shapes: Sequence[_Shapes], scales: Mapping[str, float]) -> Array:
         """K of all layers: pairs of one operation, and each with itself."""
-        k = np.zeros(self.l * self.l)
+        flat = np.zeros(self.l**2)
         for shape in shapes:
-            k[shape.block.pairs] = shape.whole
-        k = k.reshape(self.l, self.l)
-        k += k.T
+            flat[shape.block.pairs] = shape.whole
+        k = flat.reshape(self.l, self.l)
+        k = k + k.T
         own = sum(scales[name] ** 2 for name in ("operation", "kind", "short", "rough"))
         k[np.diag_indices(self.l)] = own + self.levels
         return k
@@ -208,7 +206,7 @@ class _Shapes(NamedTuple):
 
 
 def _add_slopes(shape: _Shapes, h: Array, slopes: dict[str, float], by_length: Array) -> None:
-    """What the pairs of an operation add to the gradient: tr(g dT / dtheta) / 2, each pair twice."""
+    """What pairs of an operation add to the gradient: tr(g dT / dtheta) / 2, each pair twice."""
     twice = 2 * h.ravel()[shape.block.pairs]
     slopes["operation"] += float(twice @ shape.by_op)
     slopes["kind"] += float(twice @ shape.by_kind)

@@ -14,12 +14,13 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.estimators.processes.covariance import Hyper, covariance
 from ampere.estimators.processes.factor import Factor
-from ampere.estimators.processes.light import light
+from ampere.estimators.processes.light import light, weighed
 from ampere.estimators.processes.likelihood import Linear
 from ampere.estimators.processes.linear_mean import Layers, by_operation, expand
 from ampere.estimators.processes.totals import Rows, besides
 
-MOST_STEPS, HALVINGS, SETTLED = 60, 12, 1e-9
+# Steps get smaller by a tenth to a half each; what is left of logarithms then is nobody's joules.
+MOST_STEPS, HALVINGS, SETTLED = 60, 12, 1e-6
 FARTHEST = 100.0  # that a logarithm may be off on the way: beyond, numbers end
 
 
@@ -89,6 +90,7 @@ class Search:
     def __init__(self, layers: Layers, rows: Rows, solution: Solution) -> None:
         self.layers, self.rows, self.solution = layers, rows, solution
         self.k = covariance(layers, layers, solution.hyper)
+        self.counts = light(rows.counts)
         size = rows.counts @ expand(layers, solution.beta).sum(1) / solution.hyper.size
         self.log_size = np.log(size)
         self.besides = besides(rows, size, solution.hyper)
@@ -101,7 +103,7 @@ class Search:
         at, log_total = self._linear(point)
         least = self._loss(point, log_total)
         for _ in range(MOST_STEPS):
-            target = self._target(at, np.linalg.solve(self._total(at), at.z))
+            target = self._target(at, np.asarray(np.linalg.solve(self._total(at), at.z), float))
             for halving in range(HALVINGS):
                 trial = point.towards(target, 0.5**halving)
                 trial_at, trial_total = self._linear(trial)
@@ -132,9 +134,7 @@ class Search:
         hyper = self.solution.hyper
         u = self.k @ point.weights
         cost, by_b, by_gamma, by_delta = costs_at(self.layers, self.solution, point, u)
-        parts = self.rows.counts * cost
-        total = parts.sum(1)
-        shares = parts / total[:, None]
+        shares, total = weighed(self.counts, cost)
         mean, steps, traits = shares @ by_b, shares @ by_gamma, shares @ by_delta
         linear = shares @ u + mean @ point.b.ravel()
         linear += hyper.stairs * steps @ point.gamma.ravel()
@@ -145,8 +145,8 @@ class Search:
 
     def _total(self, at: Linear) -> Array:
         """The covariance of what was measured, if totals were linear everywhere."""
-        hyper, shares = self.solution.hyper, light(at.shares)
-        total = shares @ self.k @ shares.T + at.mean @ at.mean.T + self.besides
+        hyper = self.solution.hyper
+        total = at.shares @ self.k @ at.shares.T + at.mean @ at.mean.T + self.besides
         total += hyper.stairs**2 * at.steps @ at.steps.T
         total += hyper.trait**2 * at.traits @ at.traits.T
         return np.asarray(total)
