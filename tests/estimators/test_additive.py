@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ampere.core.layers import Layer, Role
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit, fit_additive, seen_drift
 from ampere.estimators.base import inflation
 from ampere.estimators.encoding import STEP, depth_context, distinct
 from ampere.estimators.processes import likelihood
@@ -514,3 +514,30 @@ def test_seconds_of_other_operations_tell_nothing() -> None:
     assert said.total.time_s is None
     assert said.total.energy_j == pytest.approx(joules(OTHERS[0]), rel=0.2)
     assert math.isfinite(told.predict([foreign]).total.time_s)
+
+
+def in_sittings(levels: Sequence[float]) -> list[Measurement]:
+    """Networks measured together, four at a time, beside a reference that came to these levels."""
+    rows = []
+    for i, row in enumerate(noisy(members(4 * len(levels), seed=8), seed=8, noise=0.01)):
+        reference = [levels[i // 4]] * 5
+        bursts = {"energy_j": [row.energy_j] * 5, "time_s": [row.time_s] * 5}
+        bursts |= {"reference_energy_j": reference, "reference_time_s": reference}
+        when = f"2026-11-17T12:00:{2 * i:02}+00:00"
+        rows.append(replace(row, sitting=f"s{i // 4}", when=when, bursts=bursts))
+    return rows
+
+
+def test_a_reference_that_moves_from_sitting_to_sitting_tells_of_the_next_moment() -> None:
+    """Rows of one minute agree; only the reference shows what their device does in the next."""
+    calm, restless = [2.0, 2.01, 1.99, 2.0, 2.01], [2.0, 2.3, 1.8, 2.2, 1.7]
+    assert seen_drift(in_sittings(calm), 0.03) < 0.025
+    assert 0.08 < seen_drift(in_sittings(restless), 0.03) < 0.12
+    assert seen_drift(in_sittings([2.0]), 0.03) == 0.03  # one sitting tells nothing
+    assert seen_drift(ROWS, 0.03) == 0.03  # nor do rows without a reference
+    asked = network(30, 50, 20)
+    narrow, wide = (
+        relative_std(fit_additive(in_sittings(levels)).predict(asked))
+        for levels in (calm, restless)
+    )
+    assert wide > 1.5 * narrow

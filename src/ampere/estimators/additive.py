@@ -42,11 +42,13 @@ from ampere.estimators.processes.sum_process import ODD, SumProcess
 from ampere.estimators.processes.totals import Rows
 from ampere.estimators.rejection import ENOUGH, gross_faults, suspects, wrong_joules, wrong_seconds
 from ampere.records.measurement import Measurement
+from ampere.sittings.drift import levels_of
 
 ROUGH = 0.1  # relative scatter above which the user is told
 NOTABLE = 0.03  # relative difference between a network and its layers that is worth telling
 STEADY, RESTLESS = 0.03, 0.12  # usual drift; where threads take all cores they wait for others
 RARELY = 0.2  # share of layers with an odd width, below which rows do not tell what these cost
+WITNESSES = 3.0  # sittings that what is usual counts as, where the reference was seen in some
 WATTS = 0.3  # prior standard deviation of the logarithm of an operation's watts
 
 DEEPER = 0.5  # octaves beyond the deepest measured network that are worth telling
@@ -177,6 +179,8 @@ class AdditiveFit:
         encoded = self.encoder.encode(layers)
         *columns, var = spread(self.energy, encoded, 0.0)
         if self.time is not None and self._is_timed(layers):
+            if noisy:  # the mood of another moment is in its seconds, too
+                var[-1] += self.energy.drift_var
             columns += spread(self.time, per_joule(encoded, self.energy), var)[:2]
         return [Cost(*map(float, numbers)) for numbers in zip(*columns, strict=True)]
 
@@ -184,6 +188,19 @@ class AdditiveFit:
 def usual_drift(fingerprint: Fingerprint) -> float:
     """What drift is usual of a device, where rows of one moment cannot tell."""
     return RESTLESS if takes_all_cores(fingerprint) else STEADY
+
+
+def seen_drift(rows: Sequence[Measurement], usual: float) -> float:
+    """What drift is to be expected of a device: as usual, and as the reference was seen to move.
+
+    Rows of one minute share its mood, so they do not tell how far that is from the next one's. The
+    reference does: it is the same network in every sitting.
+    """
+    levels = np.array(levels_of(rows, "energy_j"))
+    if len(levels) < 2:
+        return usual
+    moved = float(np.square(levels - levels.mean()).sum())
+    return math.sqrt((WITNESSES * usual**2 + moved) / (WITNESSES + len(levels) - 1))
 
 
 def per_joule(layers: Layers, energy: SumProcess) -> Layers:
@@ -198,6 +215,7 @@ def fit_additive(measurements: Sequence[Measurement], drift: float = STEADY) -> 
     """
     every = in_order(usable(measurements))
     rows = _some(every)
+    drift = seen_drift(rows, drift)
     unused = len(every) - len(rows)
     if not rows:
         raise DataError("there is no measurement to fit: every row failed, or there are none")

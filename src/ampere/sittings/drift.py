@@ -143,22 +143,20 @@ class Following:
     @classmethod
     def of(cls, rows: Iterable[Measurement], quantity: Quantity) -> Following:
         """What the rows of a journal tell; those without the reference's bursts tell nothing."""
-        known = Evidence()
+        rows, known = list(rows), Evidence()
         of_workload: defaultdict[WorkloadIdentity, list[tuple[float, ...]]] = defaultdict(list)
-        of_sitting: defaultdict[str, list[float]] = defaultdict(list)
         for row in rows:
             series = series_of(row, quantity)
             if series is not None:
                 known += series.rounds
                 of_workload[workload_identity(row.stage, row.layers)].append(series.moment)
-                of_sitting[row.sitting].append(math.log(series.level))
         repeated = {}
         for identity, moments in of_workload.items():
             if len(moments) > 1:
                 x, y, x_var, y_var = np.array(moments).T
                 repeated[identity] = _evidence(x, y, float(x_var.mean()), float(y_var.mean()))
                 known += repeated[identity]
-        return cls(quantity, known, repeated, tuple(map(fmean, of_sitting.values())))
+        return cls(quantity, known, repeated, levels_of(rows, quantity))
 
     def factor(
         self,
@@ -188,6 +186,16 @@ class Following:
 
 def _bounded(deviation: float) -> float:
     return min(max(deviation, -BOUND), BOUND)
+
+
+def levels_of(rows: Iterable[Measurement], quantity: Quantity) -> tuple[float, ...]:
+    """What the reference came to in each sitting, in logarithms; as far as rows tell."""
+    of_sitting: defaultdict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        series = series_of(row, quantity)
+        if series is not None:
+            of_sitting[row.sitting].append(math.log(series.level))
+    return tuple(map(fmean, of_sitting.values()))
 
 
 def series_of(row: Measurement, quantity: Quantity) -> Series | None:
