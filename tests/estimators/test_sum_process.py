@@ -159,7 +159,7 @@ def test_without_noise_it_says_what_was_measured(seed: int) -> None:
     process = conditioned(layers, rows, replace(HYPER, noise=2e-3, fading=0.0))
     total, cov = process.predict(layers, rows.counts, rows.context)
     np.testing.assert_allclose(total, rows.y, rtol=0.01)
-    assert (np.diagonal(cov) < 1.01 * 2e-3**2).all()
+    assert (np.diagonal(cov) < 1.05 * 2e-3**2).all()
 
 
 @settings(max_examples=20, deadline=None)
