@@ -91,9 +91,10 @@ def profile(
     """Profile a model's family on a device; the file at `path` grows as it goes.
 
     What is measured is chosen so that members of the family are estimated well, or `candidates`,
-    if these are what will be asked about. A profile that is already there goes on where it stopped,
-    trained as it was unless `training` is given. At the end it comes back to two of its networks,
-    `sittings` times, the first time at once and then after a pause of `pause_s` each.
+    if these are what will be asked about; with `Strategy(per_layer=True)` also so that single
+    layers are. A profile that is already there goes on where it stopped, trained as it was unless
+    `training` is given. At the end it comes back to two of its networks, `sittings` times, the
+    first time at once and then after a pause of `pause_s` each.
     """
     strategy = strategy or Strategy()
     training = training or training_for(path)

@@ -345,6 +345,15 @@ def test_a_limit_is_told_and_can_be_raised() -> None:
     assert 1 <= len(more.stdout.splitlines()) <= 4
 
 
+def test_whether_layers_are_told_apart_is_said_at_first_and_kept() -> None:
+    for path, options in (("plain", ()), ("apart", ("--per-layer",))):
+        begun = run("ask", "net.py:Net", "--profile", path, *options, "--provenance", "simulated")
+        assert begun.exit_code == 0, begun.stderr
+        header, _ = read_journal(path)
+        assert header.asks is not None
+        assert header.asks["strategy"]["per_layer"] is bool(options)
+
+
 def test_the_runner_trains_more_than_chains_and_tells_what_it_does_not() -> None:
     asked = run("ask", "net.py:Net", "--profile", "p", "-n", 3, "--optimizer", "adam",
                 "--provenance", "modelled")  # fmt: skip
@@ -374,6 +383,8 @@ def test_the_runner_trains_more_than_chains_and_tells_what_it_does_not() -> None
         ("ask net.py:Net --profile p --batch-size 3", 1, "knows its model"),
         ("ask --profile p", 1, "say it yourself with `ampere ask net.py:Net --profile p`"),
         ("ask --profile p --method paper", 1, "knows its device and how to go on"),
+        ("ask --profile p --per-layer", 1, "knows its device and how to go on"),
+        ("ask net.py:Net --profile q --method paper --per-layer", 1, "isolates each kind"),
         ("ask net.py:Net --profile p --measurements 1", 1, "use 2 or more"),
         ("ask --profile p --label phone", 1, "knows its device"),
         ("ask --profile p --provenance sensor", 1, "knows its device"),

@@ -20,6 +20,18 @@ from cli.runner import answer, check_bad_line, last_line, run
 from fakes import FakeDevice
 from processes import ACCEPT_BUSY
 
+DEEP = """
+from torch import nn
+
+
+class Deep(nn.Sequential):
+    input = "4"
+
+    def __init__(self):
+        hidden = nn.Linear(32, 32)
+        super().__init__(nn.Linear(4, 32), nn.ReLU(), hidden, nn.ReLU(), nn.Linear(32, 3))
+"""
+
 
 def test_profile_estimate_evaluate(net: Path, device: FakeDevice) -> None:
     line = ("profile", "net.py:Net", "--profile", "net.ampere", "--measurements", 4)
@@ -44,6 +56,16 @@ def test_profile_estimate_evaluate(net: Path, device: FakeDevice) -> None:
 
 def borrowed(result: Result) -> list[str]:
     return [layer["name"] for layer in answer(result)["layers"] if layer["borrowed"]]
+
+
+def test_what_tells_layers_apart_is_measured_if_asked_for(net: Path, device: FakeDevice) -> None:
+    Path("deep.py").write_text(DEEP)
+    line = ("profile", "deep.py:Deep", "--profile", "deep.ampere", "--tolerance", 0.1)
+    usual = answer(run(*line, "--json"))["measurements"]
+    again = answer(run(*line, "--json"))["measurements"]  # enough is known
+    assert again == usual
+    goes_on = answer(run(*line, "--per-layer", "--json"))["measurements"]
+    assert goes_on > usual
 
 
 def test_a_profile_is_of_the_loss_that_it_was_made_with(net: Path, device: FakeDevice) -> None:
@@ -158,6 +180,7 @@ def test_ctrl_c_in_the_first_burst(
         ("profile net.py:Net --profile p --guide magic", 1, "unknown guide"),
         ("profile net.py:Net --profile p --max-points 1", 1, "max_points"),
         ("profile net.py:Net --profile p --tolerance 5", 1, "tolerance"),
+        ("profile net.py:Net --profile p --per-layer --method paper", 1, "isolates each kind"),
         ("profile net.py:Net --profile p --time-limit 0", 2, "not a number above 0"),
         ("profile net.py:Net --profile p --time-limit nan", 2, "not a number above 0"),
         ("profile net.py:Net --profile p --method magic", 2, "not one of"),

@@ -17,7 +17,7 @@ from ampere.core.program.sizes import Size, shape_at
 from ampere.core.program.structure import Structure
 from ampere.core.program.widths import Widths
 from ampere.core.training import Training
-from ampere.core.variants import Isolation, Plan, Variant, isolate
+from ampere.core.variants import Isolation, Plan, Variant, isolate, tell_apart
 from ampere.core.workloads import Settings, Workload
 from ampere.errors import ModelError
 from ampere.pytorch.graph.model_reading import read_layers
@@ -26,6 +26,7 @@ from ampere.pytorch.models import plan_variants
 from ampere.pytorch.runtime.builder import build_layer, example_inputs
 from ampere.pytorch.runtime.trainer import make_trainer
 from ampere.zoo.families import family_names, find_family
+from fakes import plain_layer, plain_plan
 
 FAMILIES = pytest.mark.parametrize("name", family_names())
 ORDER = [Role.LAST, Role.FIRST, Role.HIDDEN]
@@ -280,3 +281,22 @@ def test_layers_without_structure_cannot_be_isolated() -> None:
     plain = tuple(replace(layer, kind=replace(layer.kind, structure=None)) for layer in layers)
     with pytest.raises(ModelError, match="no structure"):
         plan_variants(plain)
+
+
+@FAMILIES
+def test_layers_are_told_apart_at_their_own_widths(name: str) -> None:
+    layers, plan = planned(name)
+    variants = tell_apart(layers, plan)
+    assert len(set(variants)) == len(variants)
+    subjects = {variant.subject.identity for variant in variants}
+    assert {layer.identity for layer in layers} <= subjects
+    for variant in variants:  # what stands around a layer is also there without it
+        assert {layer.identity for layer in variant.layers} <= subjects
+
+
+def test_a_width_that_neighbours_cannot_have_is_the_next_below() -> None:
+    plan = plain_plan(64, multiple=4)
+    *_, hidden = plan.isolations
+    layer = plain_layer(hidden.kind, in_=3, out=63)
+    widths = [tuple(variant.subject.widths.values()) for variant in tell_apart([layer], plan)]
+    assert sorted(widths) == [(4,), (4,), (4, 60), (60,)]  # FIRST has a LAST of its own

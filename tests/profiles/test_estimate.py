@@ -6,6 +6,8 @@ import json
 import math
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +17,8 @@ from hypothesis import strategies as st
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError, NotCovered
-from ampere.estimators.base import Cost, Layerwise
+from ampere.estimators.base import Cost, Layerwise, Line, Prediction
+from ampere.estimators.encoding import STEP
 from ampere.meters.base import Provenance
 from ampere.profiles.estimate import Estimate, estimate
 from ampere.profiles.profile import fit as fit_profile
@@ -122,6 +125,60 @@ def test_layers_beyond_the_profile_are_marked() -> None:
     assert [line.extrapolated for line in result.lines] == [False, True, True]
     assert any("extrapolated" in warning for warning in result.warnings)
     assert not estimate(MODEL, KnownFit()).warnings
+
+
+class SumFit:
+    """Knows a total better than its lines: joules, their deviation, and what of it is open."""
+
+    method = "known"
+
+    def __init__(
+        self,
+        *costs: tuple[float, float],
+        std: float,
+        flag: str = "",
+        alike: bool = False,
+        open_j: Sequence[float] | None = None,
+    ) -> None:
+        layers = [plain_layer(LAST, in_=8 if alike else i) for i in range(1, len(costs) + 1)]
+        self.lines = [
+            Line(layer, Cost(*cost))
+            for layer, cost in zip([*layers[:-1], STEP], costs, strict=True)
+        ]
+        if flag:
+            self.lines[0] = replace(self.lines[0], **{flag: True})
+        self.std = std
+        self.open_j = [std for _, std in costs] if open_j is None else open_j
+
+    def predict(self, layers: Sequence[Layer]) -> Prediction:
+        total_j = sum(line.cost.energy_j for line in self.lines)
+        total = Cost(total_j, 0.5 * total_j)
+        return Prediction(tuple(self.lines), total, (), self.std, (), tuple(self.open_j))
+
+
+@pytest.mark.parametrize(
+    ("fit", "unsettled"),
+    [
+        (SumFit((33, 37), (60, 37), (7, 1), std=3.0), [True, True, False]),
+        (SumFit((33, 10), (60, 10), (7, 1), std=3.0), [False, False, False]),  # known well enough
+        (SumFit((33, 37), (60, 37), (7, 1), std=60.0), [False, False, False]),  # nor is the total
+        (SumFit((33, 37), (60, 37), (7, 1), std=45.0), [True, False, False]),
+        (SumFit((1.9, 1.8), (90, 2), (8.1, 1), std=3.0), [False, False, False]),  # negligible
+        (SumFit((2.1, 1.8), (90, 2), (7.9, 1), std=3.0), [True, False, False]),
+        (SumFit((1.5, 1.3), (1.5, 1.3), (97, 3), std=3.0, alike=True), [True, True, False]),
+        (SumFit((33, 10), (60, 10), (7, 5), std=3.0), [False, False, False]),  # a step alone
+        (SumFit((33, 37), (60, 10), (7, 5), std=3.0), [True, False, True]),
+        (SumFit((33, 37), (60, 37), (7, 1), std=3.0, flag="borrowed"), [False, True, False]),
+        (SumFit((33, 37), (60, 37), (7, 1), std=3.0, flag="extrapolated"), [False, True, False]),
+        (SumFit((33, 37), (60, 37), (7, 1), std=3.0, open_j=[]), [False, False, False]),
+        (SumFit((33, 37), (60, 37), (7, 1), std=3.0, open_j=[3, 37, 1]), [False, True, False]),
+    ],
+)
+def test_lines_whose_sum_is_known_better_are_unsettled(fit: SumFit, unsettled: list[bool]) -> None:
+    result = estimate(MODEL, fit)
+    assert [line.unsettled for line in result.for_steps(7).lines] == unsettled
+    assert [row["unsettled"] for row in strict(result.to_json())["layers"]] == unsettled
+    assert any("divide" in text for text in result.warnings) == any(unsettled)
 
 
 def test_three_times_is_three_times_as_much_and_as_unsure() -> None:

@@ -2,9 +2,10 @@
 
 The additive method learns from any network, so the profiler may ask for whole members of a family
 as well as for variants. Each candidate is judged by how much measuring it will lower the variance
-of the models that the user will ask about (members of the family, or models that were given),
-relative to their cost, for each second that measuring it takes. Variance does not depend on what is
-measured, so several are chosen at once, each as if those before it were known already.
+of what the user will ask about (members of the family or models that were given, and, if wanted,
+lines of single layers), relative to its cost, for each second that measuring it takes. Variance
+does not depend on what is measured, so several are chosen at once, each as if those before it were
+known already.
 """
 
 from __future__ import annotations
@@ -12,23 +13,24 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
 
 import numpy as np
 
 from ampere.acquisition.families import Network, members, resampled
+from ampere.acquisition.questions import Question, Questions
 from ampere.acquisition.strategy import TOLERANCES, Strategy
 from ampere.core.arrays import Array
 from ampere.core.choices import smallest
 from ampere.core.layers import Layer, network_identity
-from ampere.core.variants import sample
+from ampere.core.variants import sample, tell_apart
 from ampere.core.workloads import Workload
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive, per_joule
 from ampere.estimators.base import inflation, usable
-from ampere.estimators.encoding import STEP, depth_context, depth_of, distinct
+from ampere.estimators.encoding import depth_of, distinct
 from ampere.estimators.processes.sum_process import SumProcess
 from ampere.records.failure import Cause
 from ampere.records.measurement import Measurement
@@ -39,6 +41,7 @@ ENOUGH = 4  # networks, before intervals are believed
 POOL = 32  # members of a family that may be measured, and as many whose interval matters
 VARIANTS = 3  # of each kind that may be measured
 REFIT = 1.25  # hyper-parameters are fitted anew when there are so many times as many rows
+LINES = 2.0  # times the tolerance of a model: what a line may be off by, where lines matter
 REACH = NormalDist().inv_cdf(0.95)
 
 
@@ -48,7 +51,7 @@ class Prober:
 
     `asked_about` are the models whose interval matters; it ends when their half interval (90 %,
     without the noise of one more measurement) is `tolerance` of their cost on average, or after
-    `limit` measurements.
+    `limit` measurements. Where models are `divided`, the intervals of their lines matter, too.
     """
 
     probes: Sequence[Network]
@@ -57,12 +60,14 @@ class Prober:
     limit: int = 40
     guide: str = "energy"  # or time, where joules come too late to guide
     effort: Effort = field(default_factory=Effort)
+    divided: Sequence[Sequence[Layer]] = ()
     ended: bool = field(default=False, init=False)
     cut_short: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if not self.probes or not self.asked_about:
             raise DataError("there is no network to measure, or none to ask about")
+        self._questions = Questions.about(self.asked_about, self.divided)
         self._rows: list[Measurement] = []
         self._open: dict[object, Network] = {}
         for probe in self.probes:  # of two that are alike, the first
@@ -107,7 +112,10 @@ class Prober:
         measured = self._measured
         if self.ended or measured >= self.limit or not self._open:
             return True
-        return measured > ENOUGH and self.half_interval <= self.tolerance
+        if measured <= ENOUGH:
+            return False
+        model, line = self._half_intervals()
+        return model <= self.tolerance and line <= LINES * self.tolerance
 
     @property
     def _measured(self) -> int:
@@ -123,12 +131,12 @@ class Prober:
     @property
     def half_interval(self) -> float:
         """Half of the 90 % interval that a model asked about has on average, relative to it."""
-        fit = self._refit()
-        if fit is None:
-            return math.inf
-        _, covariance = self._networks(fit, self.asked_about)
-        std = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-        return float(REACH * inflation(fit.energy.rows.moments) * std.mean())
+        return self._half_intervals()[0]
+
+    @property
+    def line_half_interval(self) -> float:
+        """Half of that of a line, relative to it, by its share of the cost; 0 where none matter."""
+        return self._half_intervals()[1]
 
     @property
     def remaining(self) -> int:
@@ -165,28 +173,37 @@ class Prober:
 
     def _best(self, fit: AdditiveFit, free: Sequence[Network], n: int) -> list[Network]:
         """The probes that lower the relative variance of what is asked about most, per second."""
-        probes = [probe.layers for probe in free]
-        mean, covariance = self._networks(fit, [*probes, *self.asked_about])
+        probes = [Question.of_step(probe.layers) for probe in free]
+        mean, covariance = self._answers(fit, [*probes, *self._questions.all])
         k = len(free)
+        weights = self._questions.weights(mean[k:])
         noise = self._process(fit).noise_var(mean[:k])
-        price = np.array([self._seconds(fit, layers) for layers in probes])
+        price = np.array([self._seconds(fit, probe.layers) for probe in free])
         chosen: list[int] = []
         while len(chosen) < min(n, k):
             var = np.maximum(np.diagonal(covariance)[:k], 0.0) + noise
-            lowered = np.square(covariance[:k, k:]).sum(1) / var
+            lowered = np.square(covariance[:k, k:]) @ weights / var
             lowered[chosen] = -1.0
             best = int(np.argmax(lowered / price))
             chosen.append(best)
             covariance = covariance - np.outer(covariance[:, best], covariance[best]) / var[best]
         return [free[i] for i in chosen]
 
-    def _networks(
-        self, fit: AdditiveFit, networks: Iterable[Sequence[Layer]]
-    ) -> tuple[Array, Array]:
-        """Joules of networks, and the covariance of their logarithms; or of what else guides."""
-        whole = [(*layers, STEP) for layers in networks]
-        layers, counts = distinct(whole)
-        context = np.array([depth_context(layers[:-1]) for layers in whole])
+    def _half_intervals(self) -> tuple[float, float]:
+        """Half of the 90 % intervals of models and of lines, each kind of question on average."""
+        fit = self._refit()
+        if fit is None:
+            return math.inf, math.inf
+        mean, covariance = self._answers(fit, self._questions.all)
+        std = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+        half = REACH * inflation(fit.energy.rows.moments) * std * self._questions.weights(mean)
+        many = len(self._questions.models)
+        return float(half[:many].sum()), float(half[many:].sum())
+
+    def _answers(self, fit: AdditiveFit, questions: Sequence[Question]) -> tuple[Array, Array]:
+        """Joules, and the covariance of their logarithms; or of what else guides."""
+        layers, counts = distinct([question.layers for question in questions])
+        context = np.array([question.context for question in questions])
         encoded = fit.encoder.encode(layers)
         process = self._process(fit)
         if process is fit.time:
@@ -242,11 +259,14 @@ def make_prober(
     family = members(spec, rng) if spec else resampled(itself.name, itself.layers, rng)
     drawn = list(itertools.islice(family, 2 * pool))
     probed, others = drawn[::2], drawn[1::2]  # what is measured, and what is asked about
+    divided = (asked_about or [itself.layers]) if strategy.per_layer else []
     variants = [
         sample(isolation, rng)
         for isolation in plan_variants(itself.layers).isolations
         for _ in range(VARIANTS)
     ]
+    for layers in divided:
+        variants += tell_apart(layers, plan_variants(layers))
 
     def built(name: str, layers: Sequence[Layer]) -> Network:
         counted = tuple(with_features(layer) for layer in layers)
@@ -270,4 +290,5 @@ def make_prober(
         strategy.max_measurements,
         strategy.guide,
         effort or Effort(),
+        divided,
     )

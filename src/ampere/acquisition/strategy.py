@@ -22,6 +22,8 @@ class Strategy:
     The additive method stops at `max_measurements` in all, or when half of the 90 % interval of the
     models that it was made for is `tolerance` of them; the paper's at `max_points` of each kind, or
     when its largest standard deviation is `tolerance` of it. None is the method's own tolerance.
+    With `per_layer` the additive method also asks for what tells the layers of a model apart, and
+    goes on until their lines are known.
     """
 
     method: str = "additive"
@@ -31,6 +33,7 @@ class Strategy:
     tolerance: float | None = None
     guide: str = "energy"
     kernel: str = "matern52"
+    per_layer: bool = False
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -46,6 +49,10 @@ class Strategy:
         if self.kernel not in KERNELS:
             kernels = ", ".join(KERNELS)
             raise DataError(f"unknown kernel {self.kernel!r}: use one of {kernels}")
+        if self.per_layer and self.method == "paper":
+            raise DataError(
+                "per-layer is for method additive: the paper's isolates each kind of layer anyway"
+            )
 
     @classmethod
     def of_file(cls, fields: Fields) -> Strategy:
@@ -59,6 +66,7 @@ class Strategy:
             tolerance=fields.number("tolerance", None),
             guide=fields.choice("guide", GUIDES, usual.guide),
             kernel=fields.choice("kernel", tuple(KERNELS), usual.kernel),
+            per_layer=fields.flag("per_layer", usual.per_layer),
         )
 
     @property

@@ -17,6 +17,7 @@ from ampere.errors import DataError
 
 if TYPE_CHECKING:
     from ampere.acquisition.families import Network
+    from ampere.acquisition.strategy import Strategy
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,21 @@ class Beginning:
         str | None,
         typer.Option(metavar="NAME", help="The first time: additive or paper. Default: additive."),
     ] = None
+    per_layer: Annotated[
+        bool,
+        typer.Option("--per-layer", help="The first time: also tell layers apart."),
+    ] = False
 
     @property
     def is_given(self) -> bool:
         """Whether anything was said."""
         return self != Beginning()
+
+    def strategy(self, limit: int) -> Strategy:
+        """How the profile goes on, up to so many measurements."""
+        from ampere.acquisition.strategy import Strategy
+
+        return Strategy(self.method or "additive", limit, per_layer=self.per_layer)
 
 
 def ask(
@@ -73,7 +84,6 @@ def ask(
     add the joules and seconds of a step to it, and let `ampere tell` have it.
     """
     from ampere.acquisition import exchange
-    from ampere.acquisition.strategy import Strategy
     from ampere.core.training import Training
     from ampere.records.measurement import read_provenance
 
@@ -88,7 +98,7 @@ def ask(
         model,
         training.input,
         training=None if training.untouched else training.over(usual),
-        strategy=None if has_begun else Strategy(beginning.method or "additive", limit),
+        strategy=None if has_begun else beginning.strategy(limit),
         max_measurements=measurements,
         device=beginning.label or "told",
         provenance=read_provenance(beginning.provenance or "external"),

@@ -70,6 +70,10 @@ class StrategyOptions:
     guide: Annotated[
         str, typer.Option(metavar="energy|time", help="What the next point is chosen by.")
     ] = "energy"
+    per_layer: Annotated[
+        bool,
+        typer.Option("--per-layer", help="Also tell layers apart; with method additive."),
+    ] = False
 
     def strategy(self) -> Strategy:
         """For the profiler."""
@@ -82,6 +86,7 @@ class StrategyOptions:
             tolerance=self.tolerance,
             guide=self.guide,
             kernel=self.kernel,
+            per_layer=self.per_layer,
         )
 
 

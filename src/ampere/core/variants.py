@@ -138,6 +138,29 @@ def plan(layers: Sequence[Layer], stand_ins: StandIns) -> Plan:
     return _Planner(layers, stand_ins).plan()
 
 
+def tell_apart(layers: Sequence[Layer], plan: Plan) -> list[Variant]:
+    """The variants of these layers at their own widths, and of each FIRST and LAST in them.
+
+    Together they settle what each layer costs by itself. A width at which its neighbours cannot be
+    built is the next one below.
+    """
+    isolations = {isolation.kind.name: isolation for isolation in plan.isolations}
+    found: dict[Variant, None] = {}
+    waiting = list(layers)
+    while waiting:
+        layer = waiting.pop()
+        variant = _nearest(isolations[layer.kind.name], layer.widths)
+        if variant not in found:
+            found[variant] = None
+            waiting += variant.layers
+    return list(found)
+
+
+def _nearest(isolation: Isolation, widths: Widths) -> Variant:
+    steps = isolation.steps
+    return isolate(isolation, Widths({w: steps[w] * max(1, widths[w] // steps[w]) for w in widths}))
+
+
 class _Planner:
     def __init__(self, layers: Sequence[Layer], stand_ins: StandIns) -> None:
         self.layers, self.stand_ins = layers, stand_ins

@@ -29,11 +29,13 @@ from ampere.estimators.base import Cost, Line, Prediction, Rejection, inflation,
 from ampere.estimators.encoding import (
     STEP,
     Encoder,
+    bounds_by_kind,
     count,
     depth_context,
     depth_of,
     distinct,
     in_order,
+    numbers_of,
 )
 from ampere.estimators.processes import sum_process
 from ampere.estimators.processes.linear_mean import Layers
@@ -80,13 +82,18 @@ class AdditiveFit:
         if not any(self.encoder.operation(layer) in self.encoder.operations for layer in covered):
             return Prediction((), Cost(math.nan, math.nan), tuple(layers))  # nothing is familiar
         uncovered = tuple(layer for layer in layers if not self.encoder.covers(layer))
-        networks = [*([layer] for layer in (*covered, STEP)), (*covered, STEP), (*covered, STEP)]
+        whole = (*covered, STEP)
+        pairs = [(layer, STEP) for layer in whole]
+        networks = [*((layer,) for layer in whole), *pairs, whole, whole]
         *costs, mean, total = self._costs(networks, depth_context(covered), noisy=True)
         lines = tuple(
             Line(layer, cost, self.is_extrapolated(layer), not self.encoder.knows(layer))
-            for layer, cost in zip((*covered, STEP), costs, strict=True)
+            for layer, cost in zip(whole, costs[: len(whole)], strict=True)
         )
-        return Prediction(lines, total, uncovered, mean.energy_j_std, self._doubts(covered))
+        stds = [cost.energy_j_std for cost in costs]
+        open_j = tuple(map(min, stds[: len(whole)], stds[len(whole) :]))
+        doubts = self._doubts(covered)
+        return Prediction(lines, total, uncovered, mean.energy_j_std, doubts, open_j)
 
     def _doubts(self, layers: Sequence[Layer]) -> tuple[str, ...]:
         """What a network has that no measured one had."""
@@ -134,7 +141,7 @@ class AdditiveFit:
         bounds = self.bounds.get(layer.kind.name, {})
         return any(
             name not in bounds or not bounds[name][0] <= value <= bounds[name][1]
-            for name, value in _numbers(layer).items()
+            for name, value in numbers_of(layer).items()
         )
 
     @cached_property
@@ -331,7 +338,7 @@ def _made(
         layers=tuple(layers),
         energy=energy,
         time=None,
-        bounds=_bounds(layers),
+        bounds=bounds_by_kind(layers),
     )
 
 
@@ -396,21 +403,3 @@ def _rows(rows: Sequence[Measurement], counts: Array, values: Sequence[float]) -
 
 def _with_seconds(rows: Sequence[Measurement]) -> list[Measurement]:
     return [row for row in rows if row.time_s_per_step is not None]
-
-
-def _bounds(layers: Sequence[Layer]) -> dict[str, dict[str, tuple[float, float]]]:
-    """The smallest and largest of each width and attribute that was measured, kind by kind."""
-    by_kind: dict[str, dict[str, tuple[float, float]]] = {}
-    for layer in layers:
-        bounds = by_kind.setdefault(layer.kind.name, {})
-        for name, value in _numbers(layer).items():
-            low, high = bounds.get(name, (value, value))
-            bounds[name] = (min(low, value), max(high, value))
-    return by_kind
-
-
-def _numbers(layer: Layer) -> dict[str, float]:
-    """Widths, and attributes that are numbers."""
-    attributes = layer.kind.attributes.items()
-    numbers = {f"@{name}": value for name, value in attributes if isinstance(value, (int, float))}
-    return {**layer.widths, **numbers}

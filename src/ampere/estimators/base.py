@@ -44,13 +44,15 @@ class Line:
     """One layer's share of a network.
 
     It is extrapolated if its widths or attributes lie outside those that were measured, and
-    borrowed if no layer of its kind was: then it is what other kinds suggest.
+    borrowed if no layer of its kind was: then it is what other kinds suggest. It is unsettled if
+    rows tell what the network costs, and hardly what the layer has of that.
     """
 
     layer: Layer
     cost: Cost
     extrapolated: bool = False
     borrowed: bool = False
+    unsettled: bool = False
 
     def to_json(self) -> dict[str, Json]:
         """Plain data."""
@@ -66,6 +68,7 @@ class Line:
             "time_s_std": self.cost.time_s_std,
             "extrapolated": self.extrapolated,
             "borrowed": self.borrowed,
+            "unsettled": self.unsettled,
         }
 
 
@@ -74,7 +77,9 @@ class Prediction:
     """A line per layer, and the total with the error of one more measurement in it.
 
     `mean_j_std` is the deviation without that error: of the mean over many steps. `doubts` are what
-    a reader should know of this network.
+    a reader should know of this network. `open_j` is the deviation of each line, or of the line and
+    a step's own cost together, if that is less: no network tells its last layer from a step. It is
+    empty where lines are taken as independent.
     """
 
     lines: tuple[Line, ...]
@@ -82,6 +87,7 @@ class Prediction:
     uncovered: tuple[Layer, ...] = ()
     mean_j_std: float | None = None
     doubts: tuple[str, ...] = ()
+    open_j: tuple[float, ...] = ()
 
 
 class Fit(Protocol):

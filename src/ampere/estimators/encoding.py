@@ -231,6 +231,24 @@ def _varied_traits(layers: Sequence[Layer]) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name in sorted(few) for value in sorted(few[name]))
 
 
+def bounds_by_kind(layers: Iterable[Layer]) -> dict[str, dict[str, tuple[float, float]]]:
+    """The smallest and largest of each width and attribute of some layers, kind by kind."""
+    by_kind: dict[str, dict[str, tuple[float, float]]] = {}
+    for layer in layers:
+        bounds = by_kind.setdefault(layer.kind.name, {})
+        for name, value in numbers_of(layer).items():
+            low, high = bounds.get(name, (value, value))
+            bounds[name] = (min(low, value), max(high, value))
+    return by_kind
+
+
+def numbers_of(layer: Layer) -> dict[str, float]:
+    """Widths, and attributes that are numbers."""
+    attributes = layer.kind.attributes.items()
+    known = {f"@{name}": value for name, value in attributes if isinstance(value, (int, float))}
+    return {**layer.widths, **known}
+
+
 def in_order(rows: Iterable[Measurement]) -> list[Measurement]:
     """Rows in an order that does not depend on when they were told."""
 

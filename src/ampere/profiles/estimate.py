@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 from ampere.core import units
 from ampere.core.groups import grouped
-from ampere.core.layers import Layer
+from ampere.core.layers import Layer, LayerIdentity
 from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.errors import ContradictoryRows, DataError, NotCovered
@@ -21,6 +22,10 @@ CONFIDENCE = 0.9
 SYMMETRIC = ("paper",)
 MOST_REACH = 100.0  # of an interval in logarithms: beyond it nothing is known
 MOST_NAMES = 20  # of layers in a warning
+
+# A line is unsettled if its deviation is more than this share of it, while the total is known so
+# many times as well; layers that take less than this share of the total are not worth a word.
+DOUBTFUL, SURER, NEGLIGIBLE = 1 / 3, 2.0, 0.02
 
 
 @dataclass(frozen=True)
@@ -218,6 +223,7 @@ def estimate(
     if not prediction.lines:
         raise NotCovered(f"the profile covers none of {units.plural(len(layers), 'layer')}")
     total = _possible(prediction.total)
+    prediction = replace(prediction, lines=_marked(prediction))
     result = Estimate(
         lines=prediction.lines,
         energy_j=total.energy_j,
@@ -247,6 +253,30 @@ def _possible(total: Cost) -> Cost:
     return total if known else Cost(total.energy_j, total.energy_j_std)
 
 
+def _marked(prediction: Prediction) -> tuple[Line, ...]:
+    """Its lines, with a mark on those of which rows tell the sum and not the parts.
+
+    What a step costs whatever its layers are is only worth a mark beside a layer.
+    """
+    lines, total_j = prediction.lines, prediction.total.energy_j
+    if not prediction.open_j or prediction.mean_j_std is None:
+        return lines
+    least = max(DOUBTFUL, SURER * prediction.mean_j_std / total_j)
+    alike: defaultdict[LayerIdentity, float] = defaultdict(float)  # as they stand in the table
+    for line in lines:
+        alike[line.layer.identity] += line.cost.energy_j
+    marked = tuple(
+        replace(
+            line,
+            unsettled=not (line.borrowed or line.extrapolated)
+            and open_j > least * line.cost.energy_j
+            and alike[line.layer.identity] >= NEGLIGIBLE * total_j,
+        )
+        for line, open_j in zip(lines, prediction.open_j, strict=True)
+    )
+    return marked if any(line.unsettled and line.layer != STEP for line in marked) else lines
+
+
 def _warnings(prediction: Prediction) -> list[str]:
     lines = prediction.lines
     cases = (
@@ -263,6 +293,11 @@ def _warnings(prediction: Prediction) -> list[str]:
             "extrapolated beyond what was profiled of their kinds (profile the largest that you"
             " will ask about, with --candidate, or add --after-steps 20)",
             [line.layer for line in lines if line.extrapolated and not line.borrowed],
+        ),
+        (
+            "how joules divide between these layers and others is open, the total is known better"
+            " (variants settle it: `ampere profile --per-layer`)",
+            [line.layer for line in lines if line.unsettled],
         ),
     )
     texts = [f"{text}: {_names(layers)}" for text, layers in cases if layers]
