@@ -59,15 +59,20 @@ benchmarks: setup  ## the tables in docs/paper, with RECORDED=DIR; takes six hou
 	$(BIN)/python benchmarks/own_models.py --again
 	$(BIN)/python benchmarks/additive.py --again
 	$(BIN)/python benchmarks/single_layers.py
+	$(BIN)/python benchmarks/extrapolation.py --again
+	$(BIN)/python benchmarks/two_threads.py --again
 	$(BIN)/python benchmarks/measuring.py
 	$(BIN)/python benchmarks/search.py
 	$(BIN)/python benchmarks/simulated.py
 	$(BIN)/python benchmarks/pruning.py --again
+	$(BIN)/python benchmarks/pruning.py --again --cuts
+	$(BIN)/python benchmarks/two_threads.py
 	$(BIN)/python benchmarks/cutting.py
 	$(BIN)/python benchmarks/coupling.py
 	$(BIN)/python benchmarks/processes.py
 	$(BIN)/python benchmarks/recorded.py --data $(RECORDED)
 	$(BIN)/python benchmarks/bias.py
+	$(BIN)/python benchmarks/two_threads.py
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
 benchmark-reading:  ## read every architecture of timm; takes half an hour
