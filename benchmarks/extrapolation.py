@@ -151,7 +151,7 @@ def measure_own(family: Family, device: Device) -> None:
     path = RESULTS / f"extrapolation_own_{family.name}.ampere"
     strategy = ampere.Strategy(max_measurements=NETWORKS, tolerance=1e-6)
     ampere.profile(family.spec(small), path=path, device=device, strategy=strategy)
-    larger = [a for a in family.draw(3 * LARGER) if int(a["width"]) > int(small["width"])]
+    larger = [a for a in family.draw(2 * LARGER) if int(a["width"]) > int(small["width"])]
     networks = [family.member(arguments) for arguments in larger[:LARGER]]
     asked = RESULTS / f"extrapolation_own_{family.name}_larger.ampere"
     header, _ = read_journal(path)
