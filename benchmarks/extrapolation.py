@@ -3,8 +3,8 @@
     python benchmarks/extrapolation.py            # from what is kept; measures what is not there
     python benchmarks/extrapolation.py --again    # measures batches and own models anew, 8 minutes
 
-    sizes      whole networks of benchmarks/additive.py, by their FLOPs: those below the median are
-               known, members above the largest of them are asked for
+    sizes      whole networks of benchmarks/additive.py, by their FLOPs: those below the members'
+               median are known, members above the largest of them are asked for
     batches    members of the six families at batches of 4 and 8; others at 16 and 32 are asked for
     own        two models of benchmarks/models.py, profiled at half of their width; the factory's
                own models at larger widths are asked for
@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from additive import SEEDS
 from machine import RESULTS, machine_line, pack, write_section
 from own_models import FAMILIES, Arguments, Family
 
@@ -96,18 +97,20 @@ def flops_of(layers: Sequence[Layer]) -> float:
 
 
 def of_sizes(family: str) -> Question:
-    """The small half of what was probed, and larger members."""
+    """Small whole networks that were probed, and larger members."""
 
     def rows(name: str) -> list[Measurement]:
         return usable(read_journal(RESULTS / f"additive_{family}_{name}.ampere.gz")[1])
 
-    probed = sorted(rows("seed0"), key=lambda row: flops_of(row.layers))
-    known = probed[: len(probed) // 2]
-    largest = flops_of(known[-1].layers)
     metered = [
         (a.layers, (a.energy_j + b.energy_j) / 2)
         for a, b in zip(rows("first"), rows("second"), strict=True)
     ]
+    middle = statistics.median(flops_of(layers) for layers, _ in metered)
+    lengths = {len(layers) for layers, _ in metered}  # variants have other ones
+    probed = [row for seed in SEEDS for row in rows(f"seed{seed}") if len(row.layers) in lengths]
+    known = [row for row in probed if flops_of(row.layers) <= middle][:NETWORKS]
+    largest = max(flops_of(row.layers) for row in known)
     return Question("sizes", family, known, [m for m in metered if flops_of(m[0]) > largest])
 
 

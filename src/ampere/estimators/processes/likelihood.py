@@ -38,7 +38,7 @@ from ampere.estimators.processes.linear_mean import Layers
 from ampere.estimators.processes.totals import Rows, lasting, together, walk
 
 # Hyper-parameters are fitted on so many rows and layers at most; conditioned on are all.
-FIT_ROWS, FIT_LAYERS = 200, 500
+FIT_ROWS, FIT_LAYERS = 200, 320
 
 
 class Prior(NamedTuple):
