@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from ampere.core.layers import Layer, Role
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, fit_additive, seen_drift
+from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import inflation
+from ampere.estimators.drift import seen_drift
 from ampere.estimators.encoding import STEP, depth_context, distinct
 from ampere.estimators.processes import likelihood
 from ampere.estimators.roofline import fit_roofline

@@ -21,11 +21,11 @@ from functools import cached_property
 import numpy as np
 
 from ampere.core.arrays import Array
-from ampere.core.fingerprint import Fingerprint, takes_all_cores
 from ampere.core.layers import Layer, LayerIdentity
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, inflation, usable
+from ampere.estimators.drift import STEADY, seen_drift
 from ampere.estimators.encoding import (
     STEP,
     Encoder,
@@ -40,18 +40,16 @@ from ampere.estimators.encoding import (
 from ampere.estimators.processes import sum_process
 from ampere.estimators.processes.linear_mean import Layers
 from ampere.estimators.processes.mode import Solution
-from ampere.estimators.processes.sum_process import ODD, SumProcess
+from ampere.estimators.processes.sum_process import ODD, Assumed, SumProcess
 from ampere.estimators.processes.totals import Rows
 from ampere.estimators.rejection import ENOUGH, gross_faults, suspects, wrong_joules, wrong_seconds
 from ampere.records.measurement import Measurement
-from ampere.sittings.drift import levels_of
 
 ROUGH = 0.1  # relative scatter above which the user is told
 NOTABLE = 0.03  # relative difference between a network and its layers that is worth telling
-STEADY, RESTLESS = 0.03, 0.12  # usual drift; where threads take all cores they wait for others
 RARELY = 0.2  # share of layers with an odd width, below which rows do not tell what these cost
-WITNESSES = 3.0  # sittings that what is usual counts as, where the reference was seen in some
-WATTS = 0.3  # prior standard deviation of the logarithm of an operation's watts
+# Of seconds for each joule: how far the watts of operations differ, and nothing else.
+PER_JOULE = Assumed(coefficient=0.3, beyond=0.0, odd=0.0)
 
 DEEPER = 0.5  # octaves beyond the deepest measured network that are worth telling
 ADVICE = "profile the largest that you will ask about (--candidate), or add --after-steps 20"
@@ -190,24 +188,6 @@ class AdditiveFit:
                 var[-1] += self.energy.drift_var
             columns += spread(self.time, per_joule(encoded, self.energy), var)[:2]
         return [Cost(*map(float, numbers)) for numbers in zip(*columns, strict=True)]
-
-
-def usual_drift(fingerprint: Fingerprint) -> float:
-    """What drift is usual of a device, where rows of one moment cannot tell."""
-    return RESTLESS if takes_all_cores(fingerprint) else STEADY
-
-
-def seen_drift(rows: Sequence[Measurement], usual: float) -> float:
-    """What drift is to be expected of a device: as usual, and as the reference was seen to move.
-
-    Rows of one minute share its mood, so they do not tell how far that is from the next one's. The
-    reference does: it is the same network in every sitting.
-    """
-    levels = np.array(levels_of(rows, "energy_j"))
-    if len(levels) < 2:
-        return usual
-    moved = float(np.square(levels - levels.mean()).sum())
-    return math.sqrt((WITNESSES * usual**2 + moved) / (WITNESSES + len(levels) - 1))
 
 
 def per_joule(layers: Layers, energy: SumProcess) -> Layers:
@@ -350,14 +330,16 @@ def _likelier(layers: Sequence[Layer], joules: Rows, drift: float) -> tuple[Enco
     plain = Encoder.of(layers)
     encoded = plain.encode(layers)
     rarely_odd = float((encoded.stairs[:, -1] > 0).mean()) < RARELY
-    smooth = sum_process.fit(encoded, joules, slow=drift, odd=ODD if rarely_odd else 0.0)
-    if len(joules) < ENOUGH:
-        return plain, smooth
-    tiled = Encoder.of(layers, rounded=True)
-    stepped = sum_process.fit(tiled.encode(layers), joules, slow=drift, odd=ODD, start=smooth.hyper)
-    if stepped.solution.log_density > smooth.solution.log_density:
-        return tiled, stepped.marked(rounded=True)
-    return plain, smooth
+    assumed = Assumed(drift, odd=ODD if rarely_odd else 0.0)
+    smooth = sum_process.search(encoded, joules, assumed)
+    if len(joules) >= ENOUGH:
+        tiled = Encoder.of(layers, rounded=True)
+        on_tiles = tiled.encode(layers)
+        stepped = sum_process.search(on_tiles, joules, Assumed(drift), start=smooth.hyper)
+        if stepped.log_density > smooth.log_density:
+            stepped = replace(stepped, rounded=True)
+            return tiled, sum_process.condition(on_tiles, joules, stepped)
+    return plain, sum_process.condition(encoded, joules, smooth)
 
 
 def _again(
@@ -368,8 +350,8 @@ def _again(
     encoder = Encoder.of(layers, rounded)
     start = hyper if encoder.coordinates == before.encoder.coordinates else None
     encoded = encoder.encode(layers)
-    energy = sum_process.fit(encoded, joules, slow=drift, odd=hyper.odd, start=start)
-    return encoder, energy.marked(rounded)
+    found = sum_process.search(encoded, joules, Assumed(drift, odd=hyper.odd), start)
+    return encoder, sum_process.condition(encoded, joules, replace(found, rounded=rounded))
 
 
 def _timed(
@@ -382,7 +364,7 @@ def _timed(
     seconds = _rows(rows, counts, [row.time_s for row in rows])
     encoded = per_joule(fit.encoder.encode(fit.layers), fit.energy)
     if solution is None:
-        time = sum_process.fit(encoded, seconds, coefficient=WATTS, beyond=0.0, odd=0.0)
+        time = sum_process.fit(encoded, seconds, PER_JOULE)
     else:
         time = sum_process.condition(encoded, seconds, solution)
     return replace(fit, time=time, timed=tuple(rows))

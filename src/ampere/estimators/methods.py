@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ampere.errors import DataError
-from ampere.estimators.additive import STEADY, AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import usable
+from ampere.estimators.drift import STEADY
 from ampere.estimators.paper import PaperFit, fit_paper
 from ampere.records.measurement import Measurement
 

@@ -33,7 +33,7 @@ from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.errors import DataError
-from ampere.estimators.additive import STEADY
+from ampere.estimators.drift import STEADY
 from ampere.estimators.methods import ProfileFit, fit_rows
 from ampere.estimators.solution import rebuild, solution_of
 from ampere.records.measurement import Measurement

@@ -20,8 +20,9 @@ from ampere.core.fingerprint import Fingerprint, crowding, describe_device
 from ampere.core.layers import Layer, Role
 from ampere.core.training import Training, stated_training
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, usual_drift
+from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Rejection, usable
+from ampere.estimators.drift import usual_drift
 from ampere.estimators.methods import METHODS, ProfileFit, fit_rows
 from ampere.meters.base import Provenance
 from ampere.profiles.doubts import (

@@ -28,8 +28,9 @@ from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec
 from ampere.errors import DataError, NotCovered
-from ampere.estimators.additive import fit_additive, usual_drift
+from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit
+from ampere.estimators.drift import usual_drift
 from ampere.estimators.flops import fit_flops, fit_flops_affine
 from ampere.estimators.neuralpower import fit_neuralpower
 from ampere.estimators.paper import fit_paper

@@ -91,10 +91,6 @@ class SumProcess:
     factor: Factor
     alpha: Array
 
-    def marked(self, rounded: bool) -> SumProcess:
-        """The same, with a note of what its features are."""
-        return replace(self, solution=replace(self.solution, rounded=rounded))
-
     @property
     def hyper(self) -> Hyper:
         """Deviations and lengths."""
@@ -216,33 +212,38 @@ class SumProcess:
         return np.array(low), np.array(high)
 
 
+@dataclass(frozen=True)
+class Assumed:
+    """What is assumed where rows do not tell, in logarithms."""
+
+    slow: float = PRIORS["slow"].median  # the usual drift of such a device
+    coefficient: float = COEFFICIENT  # prior standard deviation of a coefficient
+    beyond: float = BEYOND  # of an octave beyond the sizes that were measured
+    odd: float = ODD  # what an odd width costs
+
+
 @single_threaded
-def fit(
-    layers: Layers,
-    rows: Rows,
-    *,
-    slow: float = PRIORS["slow"].median,
-    coefficient: float = COEFFICIENT,
-    beyond: float = BEYOND,
-    odd: float = ODD,
-    start: Hyper | None = None,
-) -> SumProcess:
-    """Coefficients, hyper-parameters, and conditioning on all rows.
+def search(
+    layers: Layers, rows: Rows, assumed: Assumed = Assumed(), start: Hyper | None = None
+) -> Solution:
+    """Coefficients and hyper-parameters.
 
     Args:
         layers: The distinct ones.
         rows: What was measured.
-        slow: The usual drift of such a device, as a standard deviation of logarithms.
-        coefficient: Prior standard deviation of the logarithm of a coefficient.
-        beyond: Standard deviation of an octave beyond the sizes that were measured.
-        odd: What an odd width costs, where nothing is known.
+        assumed: Where they do not tell.
         start: Where the search begins: what was found for nearly the same rows.
     """
     beta = fit_coefficients(layers, rows.counts, rows.y)
     sizes = rows.counts @ expand(layers, beta).sum(1)
     usual = float(np.exp(np.log(sizes).mean()))
-    hyper = start or begin(layers.x.shape[1], slow)
-    hyper = replace(hyper, coefficient=coefficient, beyond=beyond, odd=odd, size=usual)
+    hyper = replace(
+        start or begin(layers.x.shape[1], assumed.slow),
+        coefficient=assumed.coefficient,
+        beyond=assumed.beyond,
+        odd=assumed.odd,
+        size=usual,
+    )
     chosen, used = some_of(rows)
     few = rows[chosen]
     few = replace(few, counts=few.counts[:, used])
@@ -250,8 +251,15 @@ def fit(
     for _ in range(SEARCHES if start is None else 1):
         near = condition(layers[used], few, Solution(hyper, beta), point)
         point = near.point
-        hyper, density = maximise(near.linear, hyper, slow)
-    return condition(layers, rows, Solution(hyper, beta, density))
+        hyper, density = maximise(near.linear, hyper, assumed.slow)
+    return Solution(hyper, beta, density)
+
+
+def fit(
+    layers: Layers, rows: Rows, assumed: Assumed = Assumed(), start: Hyper | None = None
+) -> SumProcess:
+    """What was searched for, and conditioning on all rows."""
+    return condition(layers, rows, search(layers, rows, assumed, start))
 
 
 def unsearched(process: SumProcess) -> SumProcess:
