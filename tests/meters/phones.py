@@ -7,6 +7,7 @@ them, so that a test can plug the phone in, or drain it, while a meter watches.
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -209,8 +210,15 @@ class Clock:
 
 
 def _executable(path: Path, script: str) -> str:
-    path.write_text(script)
-    path.chmod(0o755)
+    """A script that can be run at once.
+
+    Another process makes it: what is open for writing here, a thread that forks just then has open
+    too, and the kernel refuses to run it ("Text file busy").
+    """
+    text = path.with_name(f"{path.name}.txt")
+    text.write_text(script)
+    text.chmod(0o755)
+    subprocess.run(["cp", "-p", str(text), str(path)], check=True, timeout=60)
     return str(path)
 
 

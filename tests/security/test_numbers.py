@@ -284,8 +284,8 @@ def test_bursts_without_steps_are_aligned_as_single_ones() -> None:
 def test_a_small_file_does_not_take_for_ever() -> None:
     """A few hundred kilobytes, packed, may hold more rows than any fit would end with."""
     one, many = measured(4), [network(w)[0] for w in range(1, 4200)]
-    (warning,) = ampere.fit([one] * 2001).estimate(network(4)).warnings
-    assert warning == "1000 rows drawn at random were fitted, 1001 were not used"
+    warnings = ampere.fit([one] * 2001).estimate(network(4)).warnings
+    assert "1000 rows drawn at random were fitted, 1001 were not used" in warnings
     with pytest.raises(DataError, match="too many for a fit: choose up to 2000 rows"):
         ampere.fit([one] * 2001, method="paper").estimate(network(4))
     with pytest.raises(DataError, match="too many for a fit"):
