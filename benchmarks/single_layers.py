@@ -1,53 +1,122 @@
 """What single layers cost, metered as differences of whole networks, against what profiles say.
 
-    python benchmarks/single_layers.py          # about 3 minutes, after benchmarks/additive.py
+    python benchmarks/single_layers.py            # 4 minutes, after benchmarks/additive.py
+    python benchmarks/single_layers.py --tables   # of what is kept
 
-A Transformer or ResNet with more blocks, and the same one with fewer, are metered side by side: the
-difference is what the blocks cost inside a network. A profile that was fitted to whole networks and
-a few variants, at random widths, has not seen these blocks; its lines for them are checked, with
-their interval. The interval of the difference has the noise of both measurements in it.
+A model with more blocks, and the same one with fewer, are metered side by side: the difference is
+what the blocks cost inside a network. A profile that was fitted to whole networks and a few
+variants, at random widths, has not seen these blocks; its lines for them are checked, with their
+interval, in which the noise of both measurements is, too. Two families of the zoo, and three models
+of benchmarks/models.py, which are profiled here. And every line of the first of each implies watts,
+joules over seconds, which the device must have been seen to draw.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
-from machine import RESULTS, machine_line, write_section
+from machine import RESULTS, machine_line, pack, write_section
+from own_models import MODELS
 
 import ampere
 from ampere.acquisition.loop import reference_of
 from ampere.core.fingerprint import refuse_to_mix
 from ampere.core.layers import Layer
 from ampere.core.workloads import ModelSpec, Workload
+from ampere.devices.base import Device
 from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import inflation
 from ampere.estimators.encoding import depth_context, distinct
 from ampere.pytorch.models import read
 from ampere.records.journal import read_journal
+from ampere.records.measurement import REACH
 from ampere.sittings.measure import measure
 
-PAIRS = {
-    "transformer": [
-        (f"zoo:transformer(d_model={w}, layers={a})", f"zoo:transformer(d_model={w}, layers={b})")
-        for w, a, b in ((128, 2, 4), (96, 1, 3), (64, 2, 4), (40, 1, 4), (112, 1, 2), (72, 2, 4))
-    ],
-    "resnet": [
-        (f"zoo:resnet(widths={w}, depth={a})", f"zoo:resnet(widths={w}, depth={b})")
-        for w, a, b in (
-            ([16, 32, 64], 8, 20),
-            ([8, 16, 32], 14, 26),
-            ([12, 24, 40], 8, 20),
-            ([16, 16, 16], 8, 20),
-            ([5, 20, 50], 8, 20),
-            ([10, 30, 30], 14, 26),
-        )
-    ],
-}
+Row = dict[str, Any]
+NETWORKS = 24  # of a profile
+WIDER = 1.3  # than what the device showed: where the watts of a line may lie
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Models of one kind with fewer and with more blocks, and the profile that is asked."""
+
+    name: str
+    profile: str
+    pairs: Sequence[tuple[str, str]]
+    profiled: str = ""  # the model to make it from, if it is not there
+
+    @property
+    def path(self) -> Path:
+        """The journal of the profile."""
+        return RESULTS / f"{self.profile}.ampere.gz"
+
+    def make(self, device: Device) -> None:
+        """Profile a model of two blocks, unless that was done."""
+        path = self.path.with_suffix("")
+        if not self.path.exists():
+            strategy = ampere.Strategy(max_measurements=NETWORKS, tolerance=1e-6)
+            ampere.profile(self.profiled, path=path, device=device, strategy=strategy)
+            pack(path)
+
+
+def deeper(model: str, widths: Sequence[int]) -> Subject:
+    """A model of `benchmarks/models.py` at some widths, with one block and with three."""
+
+    def spec(width: int, depth: int) -> str:
+        return f"{MODELS}:{model}(width={width}, depth={depth})"
+
+    pairs = [(spec(width, 1), spec(width, 3)) for width in widths]
+    return Subject(model, f"single_layers_{model}", pairs, spec(max(widths), 2))
+
+
+SUBJECTS = (
+    Subject(
+        "transformer",
+        "additive_transformer_seed0",
+        [
+            (
+                f"zoo:transformer(d_model={w}, layers={a})",
+                f"zoo:transformer(d_model={w}, layers={b})",
+            )
+            for w, a, b in (
+                (128, 2, 4),
+                (96, 1, 3),
+                (64, 2, 4),
+                (40, 1, 4),
+                (112, 1, 2),
+                (72, 2, 4),
+            )
+        ],
+    ),
+    Subject(
+        "resnet",
+        "additive_resnet_seed0",
+        [
+            (f"zoo:resnet(widths={w}, depth={a})", f"zoo:resnet(widths={w}, depth={b})")
+            for w, a, b in (
+                ([16, 32, 64], 8, 20),
+                ([8, 16, 32], 14, 26),
+                ([12, 24, 40], 8, 20),
+                ([16, 16, 16], 8, 20),
+                ([5, 20, 50], 8, 20),
+                ([10, 30, 30], 14, 26),
+            )
+        ],
+    ),
+    deeper("vit_tiny", (96, 80, 64, 48)),
+    deeper("gpt", (96, 80, 64, 48)),
+    deeper("mobilenet", (24, 20, 16, 12)),
+)
 
 
 def added(small: Sequence[Layer], large: Sequence[Layer]) -> list[Layer]:
@@ -63,64 +132,102 @@ def added(small: Sequence[Layer], large: Sequence[Layer]) -> list[Layer]:
     return more
 
 
-def say(fit: AdditiveFit, more: Sequence[Layer], large: Sequence[Layer]) -> tuple[float, float]:
-    """What the profile says that these layers cost inside the larger network."""
+def judge(fit: AdditiveFit, names: tuple[str, str], metered: float) -> Row:
+    """What the profile says that the added blocks cost inside the larger network."""
+    small, large = map(read, names)
+    more = added(small, large)
     layers, counts = distinct([more])
     context = np.array([depth_context(large)])
     mean, cov = fit.energy.predict(fit.encoder.encode(layers), counts, context)
-    return float(mean[0]), inflation(len(fit.energy.rows)) * math.sqrt(max(float(cov[0, 0]), 0.0))
+    estimated = float(mean[0])
+    std = estimated * math.sqrt(max(float(cov[0, 0]), 0.0))
+    # Side by side both have the same drift, but each its own noise.
+    totals = np.array([fit.predict(each).total.energy_j for each in (small, large)])
+    noise = np.maximum(fit.energy.noise_var(totals) - fit.energy.drift_var, 0.0)
+    unsure = math.sqrt(float(noise @ np.square(totals)))
+    reach = REACH * inflation(fit.energy.rows.moments) * math.hypot(std, unsure)
+    return {
+        "network": names[1].removeprefix(f"{MODELS}:"),
+        "blocks": len(more),
+        "metered": metered,
+        "estimated": estimated,
+        "reach": reach,
+        "inside": abs(estimated - metered) <= reach,
+    }
 
 
-def main() -> None:
-    """Meter the pairs, compare, and keep the table."""
-    rows = []
-    with ampere.LocalDevice(ampere.Settings(threads=1)) as device:
-        identity = device.fingerprint.identity
-        for family, pairs in PAIRS.items():
-            path = RESULTS / f"additive_{family}_seed0.ampere.gz"
-            header, measured = read_journal(path)
-            refuse_to_mix(device.fingerprint, header.fingerprint)
-            fit, nominal = fit_additive(measured), reference_of(header, device)
-            noise = math.sqrt(float(fit.energy.noise_var(np.array([1.0]))[0]))
-            for names in pairs:
-                both = [read(name) for name in names]
-                work = [
-                    (Workload(model=ModelSpec(name)), layers)
-                    for name, layers in zip(names, both, strict=True)
-                ]
-                small, large = measure(device, work, nominal)
-                metered = large.energy_j - small.energy_j
-                more = added(*both)
-                estimated, std = say(fit, more, both[1])
-                unsure = noise * math.hypot(small.energy_j, large.energy_j)
-                reach = 1.645 * math.hypot(std, unsure)
-                rows.append(
-                    (
-                        names[1],
-                        len(more),
-                        metered,
-                        estimated,
-                        reach,
-                        abs(estimated - metered) <= reach,
-                    )
-                )
-    settings = {key: identity[key] for key in ("threads", "framework")}
-    inside = sum(row[-1] for row in rows)
-    text = [f"Machine: {machine_line(settings)}", ""]
+def meter(subject: Subject, device: Device) -> list[float]:
+    """Joules that the blocks of each pair took."""
+    subject.make(device)
+    header, _ = read_journal(subject.path)
+    refuse_to_mix(device.fingerprint, header.fingerprint)
+    nominal = reference_of(header, device)
+    differences = []
+    for names in subject.pairs:
+        work = [(Workload(model=ModelSpec(name)), read(name)) for name in names]
+        small, large = measure(device, work, nominal)
+        differences.append(large.energy_j - small.energy_j)
+    return differences
+
+
+def watts_of(subject: Subject, fit: AdditiveFit) -> str:
+    """A row of watts that lines imply, and that the device showed."""
+    lines = [line.cost for line in fit.predict(read(subject.pairs[0][1])).lines]
+    drawn = [line.energy_j / line.time_s for line in lines if line.time_s]
+    shown = [row.energy_j / row.time_s for row in fit.measurements]
+    low, high, least, most = min(drawn), max(drawn), min(shown), max(shown)
+    fine = least / WIDER <= low and high <= WIDER * most
+    return (
+        f"| {subject.name} | {low:.2f} to {high:.2f} | {least:.2f} to {most:.2f} |"
+        f" {'yes' if fine else 'no'} |"
+    )
+
+
+def table(kept: dict[str, Any]) -> str:
+    """What was metered, judged by fits of the profiles that are kept."""
+    rows, watts = [], []
+    for subject in SUBJECTS:
+        if subject.name not in kept["metered"]:
+            continue
+        fit = fit_additive(read_journal(subject.path)[1])
+        pairs = zip(subject.pairs, kept["metered"][subject.name], strict=True)
+        rows += [judge(fit, names, metered) for names, metered in pairs]
+        watts.append(watts_of(subject, fit))
+    text = [f"Machine: {kept['machine']}", ""]
     text += [
         "| network | blocks added | metered (mJ) | estimated (mJ) | error | inside |",
         "|---|---|---|---|---|---|",
     ]
     text += [
-        f"| `{name}` | {n} | {1e3 * m:.2f} | {1e3 * s:.2f} ± {1e3 * reach:.2f} | {s / m - 1:+.0%} |"
-        f" {'yes' if ok else 'no'} |"
-        for name, n, m, s, reach, ok in rows
+        f"| `{row['network']}` | {row['blocks']} | {1e3 * row['metered']:.2f} |"
+        f" {1e3 * row['estimated']:.2f} ± {1e3 * row['reach']:.2f} |"
+        f" {row['estimated'] / row['metered'] - 1:+.0%} | {'yes' if row['inside'] else 'no'} |"
+        for row in rows
     ]
-    error = fmean(abs(s / m - 1) for _, _, m, s, _, _ in rows)
-    text += ["", f"{inside} of {len(rows)} differences lie inside; mean error {error:.1%}."]
-    print("\n".join(text))
-    write_section("accuracy.md", "single layers", "\n".join(text))
-    (RESULTS / "single_layers.json").write_text(json.dumps(rows, indent=1) + "\n")
+    error = fmean(abs(row["estimated"] / row["metered"] - 1) for row in rows)
+    inside = sum(row["inside"] for row in rows)
+    text += ["", f"{inside} of {len(rows)} differences lie inside; mean error {error:.1%}.", ""]
+    text += ["| model | watts of its lines | watts that the device showed | within 1.3 × that |"]
+    return "\n".join([*text, "|---|---|---|---|", *watts])
+
+
+def main() -> None:
+    """Meter the pairs, compare, and keep the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tables", action="store_true", help="of what is kept")
+    path = RESULTS / "single_layers.json"
+    if not parser.parse_args().tables:
+        with ampere.LocalDevice(ampere.Settings(threads=1)) as device:
+            identity = device.fingerprint.identity
+            metered = {subject.name: meter(subject, device) for subject in SUBJECTS}
+        settings = {key: identity[key] for key in ("threads", "framework")}
+        found = {"machine": machine_line(settings), "metered": metered}
+        path.write_text(json.dumps(found, indent=1) + "\n")
+    text = table(json.loads(path.read_text()))
+    print(text)
+    write_section("accuracy.md", "single layers", text)
 
 
 if __name__ == "__main__":
