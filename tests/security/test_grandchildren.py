@@ -77,8 +77,9 @@ def models(tmp_path: Path) -> Path:
     return path
 
 
-def sleeps(mark: str) -> bool:
-    return any("sleep" in command for command in marked(mark).values())
+def until_it_sleeps(mark: str) -> None:
+    """A process has neither environment nor command for a moment while it becomes another one."""
+    until(lambda: any("sleep" in it for it in marked(mark).values()), "it does not start")
 
 
 def workload(models: Path, name: str) -> Workload:
@@ -88,12 +89,12 @@ def workload(models: Path, name: str) -> Workload:
 def test_of_a_worker_that_crashes_and_of_one_that_is_closed(models: Path, mark: str) -> None:
     with LocalDevice(meter="cpu") as device:
         loaded = device.load(workload(models, "Leaves"))
-        assert sleeps(mark)
+        until_it_sleeps(mark)
         with pytest.raises(MeasurementFailed, match="exit code 3"):
             device.burst(loaded.handle, 5)
         until(lambda: not marked(mark), "left behind by a crash", 5.0)
         device.load(workload(models, "starts"))
-        assert sleeps(mark)
+        until_it_sleeps(mark)
 
 
 def test_of_a_host_that_is_killed(models: Path, mark: str) -> None:
@@ -105,7 +106,7 @@ def test_of_a_host_that_is_killed(models: Path, mark: str) -> None:
     )
     with host:
         assert host.stdout is not None and host.stdout.readline() == "loaded\n"
-        assert sleeps(mark)
+        until_it_sleeps(mark)
         host.kill()
 
 
@@ -114,7 +115,7 @@ def test_of_a_worker_in_somebody_elses_group(models: Path, mark: str) -> None:
     with Talk([sys.executable, "-u", "-m", worker.__name__], os.environ) as talk:
         talk.ask(do="open", meter=None, settings={"threads": 1})
         talk.ask(do="load", workload=workload(models, "starts").to_json())
-        assert sleeps(mark)
+        until_it_sleeps(mark)
         assert os.getpgid(talk.process.pid) == talk.process.pid != os.getpgrp()
         assert talk.process.stdin is not None
         talk.process.stdin.close()
@@ -125,7 +126,7 @@ def test_of_a_worker_in_somebody_elses_group(models: Path, mark: str) -> None:
 def test_of_any_command(ends: str, mark: str) -> None:
     script = f"import os, subprocess, sys, time; subprocess.Popen(['sleep', '600']); {ends}"
     process = WorkerProcess([sys.executable, "-I", "-S", "-c", script])
-    until(lambda: sleeps(mark), "it does not start")
+    until_it_sleeps(mark)
     start_s = time.monotonic()
     with pytest.raises(NoAnswer) as told:
         process.ask(2.0 if "sleep" in ends else 60.0, {})
