@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ampere.acquisition.families import Network
     from ampere.acquisition.loop import Profiler
     from ampere.acquisition.strategy import Strategy
+    from ampere.acquisition.survey import survey
     from ampere.cli.progress import progress
     from ampere.core.inputs import Inputs, InputSpec
     from ampere.core.layers import Features, Layer, LayerKind, Role
@@ -106,6 +107,7 @@ _HOMES = {
     "rebuild_model": "ampere.pytorch.pruning.files",
     "report": "ampere.reports.profile_page",
     "sample": "ampere._api",
+    "survey": "ampere.acquisition.survey",
     "tell": "ampere.acquisition.exchange",
 }
 

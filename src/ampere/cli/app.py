@@ -22,6 +22,7 @@ from ampere.cli.profile import PROFILE
 from ampere.cli.prune import PRUNE
 from ampere.cli.report import REPORT
 from ampere.cli.shell import Shell
+from ampere.cli.survey import SURVEY
 from ampere.cli.tell import TELL
 from ampere.cli.zoo import ZOO
 
@@ -30,6 +31,7 @@ COMMANDS = (  # in the order of `ampere --help`
     ZOO,
     LAYERS,
     PROFILE,
+    SURVEY,
     ESTIMATE,
     MEASURE,
     EVALUATE,
