@@ -95,7 +95,7 @@ def ask(
     networks = exchange.ask(
         path,
         n,
-        model,
+        training.named(model or "") or None,
         training.input,
         training=None if training.untouched else training.over(usual),
         strategy=None if has_begun else beginning.strategy(limit),

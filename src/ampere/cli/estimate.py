@@ -11,6 +11,7 @@ import typer
 
 from ampere.cli.command import Command
 from ampere.cli.options import (
+    FORMS,
     MANY,
     AcceptBusy,
     AsJson,
@@ -38,7 +39,7 @@ class Subject:
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="MODEL", help="zoo:lenet5, path/file.py:factory or package.module:factory"
+            metavar="MODEL", help=FORMS
         ),
     ] = None
     layers: Annotated[
@@ -87,7 +88,7 @@ def estimate(
     """
     from ampere.profiles.profile import Profile
 
-    model, layers = subject.model, subject.layers
+    model, layers = training.named(subject.model or "") or None, subject.layers
     if after_steps is not None and model is None:
         raise typer.BadParameter("--after-steps needs MODEL: layers alone cannot run")
     if after_steps is None and (machine != Machine() or accept_busy):
@@ -103,7 +104,7 @@ def estimate(
         profile = _sharpened(
             profile, model, training, after_steps, machine, any_device, accept_busy
         )
-    asked = subject.read()
+    asked = model or subject.read()
     try:
         answer = profile.estimate(
             asked, training.input, training=settings, steps=steps, battery_wh=battery_wh

@@ -48,7 +48,7 @@ def evaluate(
     try:
         with closing(machine.open()) as device, progress() as watch:
             evaluation = _api.evaluate(
-                model,
+                training.named(model),
                 training.input,
                 training=training.over(_api.training_for(path)),
                 path=path,

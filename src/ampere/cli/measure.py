@@ -23,7 +23,7 @@ def measure(
 
     with closing(machine.open()) as device:
         measured = _api.measure(
-            model,
+            training.named(model),
             training.input,
             training=training.over(Training()),
             device=device,

@@ -85,11 +85,20 @@ def _known_method(name: str) -> str:
     return name
 
 
+def _known_task(name: str | None) -> str | None:
+    from ampere.pytorch.public.tasks import TASKS
+
+    if name is not None and name not in TASKS:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(TASKS)}")
+    return name
+
+
+FORMS = "zoo:lenet5, timm:resnet50, hf:bert, hf:DIR, path/file.py:factory, package.module:factory"
 Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="zoo:lenet5, path/file.py:factory or package.module:factory(width=32)",
+        help=FORMS,
         show_default=False,
     ),
 ]
@@ -158,6 +167,42 @@ class TrainingOptions:
     amp: Annotated[bool, typer.Option("--amp", help="Automatic mixed precision, in bfloat16.")] = (
         False
     )
+    task: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What hf:MODEL is trained for: causal-lm, masked-lm, classification, seq2seq,"
+            " image-classification, speech-to-text, ... Default: as is usual for it.",
+            callback=_known_task,
+        ),
+    ] = None
+    sequence: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Tokens of a sample of hf:MODEL. Default: 128.",
+            callback=at_most(LARGEST_BATCH),
+        ),
+    ] = None
+
+    def named(self, model: str) -> str:
+        """The model with what was said of it: its name is all that other processes get to know."""
+        said = {
+            name: value
+            for name, value in (("task", self.task), ("sequence", self.sequence))
+            if value is not None
+        }
+        if not said:
+            return model
+        if not model.strip().startswith("hf:"):
+            raise typer.BadParameter("--task and --sequence go with hf:MODEL")
+        from ampere.core.model_names import parse_name
+
+        name = parse_name(model)
+        for option in said.keys() & name.arguments.keys():
+            raise typer.BadParameter(f"give --{option} or hf:MODEL({option}=...), not both")
+        return str(replace(name, arguments={**name.arguments, **said}))
 
     def over(self, usual: Training) -> Training:
         """What was said, and the rest as usual; a loss that is not there is refused."""
@@ -165,13 +210,14 @@ class TrainingOptions:
             from ampere.acquisition.families import present_loss
 
             present_loss(self.loss)
-        options = {name: value for name, value in asdict(self).items() if name != "input"}
+        other = ("input", "task", "sequence")  # what is trained, not how
+        options = {name: value for name, value in asdict(self).items() if name not in other}
         return usual.but(**{**options, "amp": self.amp or None})
 
     @property
     def untouched(self) -> bool:
         """Whether nothing was said about training itself."""
-        return self == TrainingOptions(self.input)
+        return self == TrainingOptions(self.input, task=self.task, sequence=self.sequence)
 
 
 @dataclass(frozen=True)

@@ -130,6 +130,7 @@ def profile(
     """
     from ampere import _api
 
+    model = training.named(model)
     strategy = plan.strategy()
     try:
         with closing(machine.open()) as device, progress() as watch:

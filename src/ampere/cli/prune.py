@@ -162,7 +162,7 @@ def prune(
     settings = training.over(profile.training)
     with ExitStack() as stack:
         pruning = prune_model(
-            model,
+            training.named(model),
             training.input,
             training=settings,
             profile=profile,

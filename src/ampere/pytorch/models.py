@@ -19,6 +19,7 @@ from torch import nn
 from ampere.core.choices import resize as resized
 from ampere.core.inputs import Inputs, InputSpec
 from ampere.core.layers import Layer, structure_of
+from ampere.core.model_names import parse_name
 from ampere.core.training import Training
 from ampere.core.variants import Plan, plan
 from ampere.core.workloads import ModelSpec
@@ -53,20 +54,20 @@ def read(
     input: Input | None = None,
     training: Training = Training(),
 ) -> tuple[Layer, ...]:
-    """The layers of a model, given as a module or by name (`zoo:lenet5`, `file.py:factory`)."""
+    """The layers of a model, given as a module or by name (`timm:resnet50`, `file.py:factory`)."""
     return read_whole(model, input, training).layers
 
 
 def layers_of(spec: ModelSpec) -> tuple[Layer, ...]:
-    """The layers of a model that is given by name; the zoo's, which cannot change, stay known."""
-    return _zoo_layers(spec) if spec.model.startswith("zoo:") else _read_spec(spec)
+    """The layers of a model that is given by name; of one that cannot change, they stay known."""
+    return _settled_layers(spec) if parse_name(spec.model).is_settled else _read_spec(spec)
 
 
 def _read_spec(spec: ModelSpec) -> tuple[Layer, ...]:
     return read(spec.model, spec.input, spec.training)
 
 
-_zoo_layers = lru_cache(maxsize=2048)(_read_spec)
+_settled_layers = lru_cache(maxsize=2048)(_read_spec)
 
 
 def read_whole(
@@ -75,7 +76,7 @@ def read_whole(
     training: Training = Training(),
 ) -> ModelReading:
     """The layers of a model, and which of its parameters belong to none of them."""
-    return read_model(*_prepare(model, input, training))
+    return read_model(*_prepare(model, input, training, hollow=True))
 
 
 def make_slimmer(
@@ -96,7 +97,7 @@ def make_slimmer(
 
 
 def _prepare(
-    model: nn.Module | str, input: Input | None, training: Training
+    model: nn.Module | str, input: Input | None, training: Training, hollow: bool = False
 ) -> tuple[nn.Module, Inputs, Training]:
     """The model itself, what it is fed and how it is trained, all of it checked."""
     if training.optimizer not in OPTIMIZERS:
@@ -105,7 +106,7 @@ def _prepare(
     training = replace(training, loss=loss_name(training.loss))
     inputs = None if input is None else as_inputs(input)
     if isinstance(model, str):
-        model, inputs = load_model(model, inputs)
+        model, inputs = load_model(model, inputs, hollow=hollow)
     if not isinstance(model, nn.Module):
         raise ModelError(f"a model is an nn.Module or its name, not {type(model).__name__}")
     model = uncompiled(model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -13,11 +14,12 @@ from torch import nn
 from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.boundary.files import read_whole, write_whole
 from ampere.core.layers import Layer
+from ampere.core.model_names import PUBLIC, TRANSFORMERS, ZOO, parse_name
 from ampere.core.types import Json
 from ampere.errors import DataError, ModelError
 from ampere.pytorch.pruning.slimmer import Slim
 from ampere.pytorch.runtime.builder import build
-from ampere.pytorch.runtime.loader import homes_of, parse_spec
+from ampere.pytorch.runtime.loader import homes_of
 
 WEIGHTS, WIDTHS, CODE = "model.safetensors", "widths.json", "model.py"
 MOST_BYTES = 2**40  # of weights: more than any device that trains has
@@ -146,14 +148,15 @@ def code(slim: Slim, source: str | None, title: str) -> str:
 
 def _original(source: str) -> tuple[str, str, str]:
     """What builds the original: imports of Python's own and of ampere, and a function."""
-    spec = parse_spec(source)
+    spec = parse_name(source)
     head = "\n\ndef original() -> nn.Module:\n"
     arguments = ", ".join(f"{key}={value!r}" for key, value in spec.arguments.items())
     end = f"    return made if isinstance(made, nn.Module) else made({arguments})\n"
-    if spec.source == "zoo":
-        text = f"zoo:{spec.name}({arguments})" if arguments else f"zoo:{spec.name}"
+    if spec.source in (ZOO, *PUBLIC):
+        if spec.source == TRANSFORMERS and spec.path is not None:
+            spec = replace(spec, name=str(spec.path))  # from wherever it is built
         ours = "from ampere import build_model\n"
-        return "", ours, f"{head}    return build_model({_quoted(text)})\n"
+        return "", ours, f"{head}    return build_model({_quoted(str(spec))})\n"
     if spec.path is None:
         return "", "", f"{head}    from {spec.source} import {spec.name} as made\n\n{end}"
     homes = dict.fromkeys(str(home) for home in homes_of(spec.source))

@@ -1,8 +1,7 @@
-"""Load what a text names: a model of the zoo or of the user's code, or the user's own loss."""
+"""Load what a text names: a model of the zoo, public or the user's own, or the user's own loss."""
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
 import importlib.util
@@ -19,39 +18,27 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import torch
 from torch import nn
 
 from ampere.core.boundary.trust import refuse_code
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
+from ampere.core.model_names import (
+    TIMM,
+    TRANSFORMERS,
+    ZOO,
+    ModelName,
+    has_form,
+    parse_name,
+    source_path,
+)
 from ampere.errors import AmpereError, ModelError
+from ampere.pytorch.public.timm_models import find_timm_model
+from ampere.pytorch.public.transformers_models import find_transformers_model
 from ampere.zoo.families import find_family
 
-_PATTERN = re.compile(r"(?P<source>.+?):(?P<name>[^\W\d]\w*)(?P<arguments>\(.*\))?", re.DOTALL)
 MOST_CODE = 2**24  # bytes of a file
-_FORMS = "write zoo:lenet5, path/file.py:factory or package.module:factory(width=32)"
-
-
-@dataclass(frozen=True)
-class ModelName:
-    """What a text that names a model says: where it lies, what it is called, how it is built."""
-
-    source: str  # `zoo`, a module, or a file
-    name: str
-    arguments: dict[str, Any]
-
-    @property
-    def path(self) -> Path | None:
-        """The file, if it is one."""
-        return _path(self.source)
-
-
-def parse_spec(spec: str) -> ModelName:
-    """Read a text such as `path/file.py:factory(width=32)`; nothing is imported."""
-    refuse_code(spec, "model", "its name")
-    match = _PATTERN.fullmatch(spec.strip())
-    if match is None:
-        raise ModelError(f"{spec!r} names no model: {_FORMS}")
-    return ModelName(match["source"], match["name"], _arguments(match["arguments"] or "()", spec))
+_PUBLIC = {TIMM: find_timm_model, TRANSFORMERS: find_transformers_model}
 
 
 def build_model(spec: str) -> nn.Module:
@@ -62,29 +49,34 @@ def build_model(spec: str) -> nn.Module:
     Raises:
         ModelError: The text is malformed, or what it names cannot be found or built.
     """
-    with _factory_of(parse_spec(spec)) as factory:
+    with _factory_of(parse_name(spec)) as factory:
         return factory.build()
 
 
-def load_model(spec: str, input: Inputs | None = None) -> tuple[nn.Module, Inputs]:
+def load_model(
+    spec: str, input: Inputs | None = None, *, hollow: bool = False
+) -> tuple[nn.Module, Inputs]:
     """Build the model that a text names, and say what it is fed.
 
     Args:
-        spec: `zoo:cnn5(channels=[16, 32, 64, 64])`, `path/file.py:factory(width=32)` or
-            `package.module:factory`; the factory is a function, an `nn.Module` class or a model.
-        input: What the model is fed; by default the zoo's input or the factory's `input` attribute,
-            which may be a text.
+        spec: `zoo:cnn5(channels=[16, 32, 64, 64])`, `timm:resnet50`, `hf:gpt2(sequence=128)`,
+            `path/file.py:factory(width=32)` or `package.module:factory`; the factory is a
+            function, an `nn.Module` class or a model.
+        input: What the model is fed; by default the zoo's or the public model's input, or the
+            factory's `input` attribute, which may be a text.
+        hollow: Whether sizes are enough: a public model, which may be larger than this machine's
+            memory, is then built without values.
 
     Raises:
         ModelError: The text is malformed, or what it names cannot be found or built.
     """
-    with _factory_of(parse_spec(spec)) as factory:
+    with _factory_of(parse_name(spec)) as factory:
         input = input or factory.input
         if input is None:
             raise ModelError(
                 f"{factory.label} does not say its input: pass --input, e.g. --input 3x32x32"
             )
-        return factory.build(), input
+        return factory.build(hollow), input
 
 
 @dataclass(frozen=True)
@@ -96,15 +88,16 @@ class _Factory:
     arguments: dict[str, Any]
     input: Inputs | None
     homes: tuple[Path, ...]
+    public: bool = False
 
-    def build(self) -> nn.Module:
+    def build(self, hollow: bool = False) -> nn.Module:
         if isinstance(self.make, nn.Module):
             if self.arguments:
                 raise ModelError(f"{self.label} is a model already: leave its arguments out")
             return uncompiled(self.make)
         check_arguments(self.make, self.label, **self.arguments)
         try:
-            model = self.make(**self.arguments)
+            model = self._hollow() if hollow and self.public else self.make(**self.arguments)
         except AmpereError:
             raise
         except (Exception, SystemExit) as error:
@@ -115,12 +108,23 @@ class _Factory:
             )
         return uncompiled(model)
 
+    def _hollow(self) -> Any:
+        try:
+            with torch.device("meta"):
+                return self.make()
+        except Exception:  # it looks at values while it is built
+            return self.make()
+
 
 @contextmanager
 def _factory_of(named: ModelName) -> Iterator[_Factory]:
     """The factory that a text names; while it is open, it can import what lies beside it."""
     label = f"{named.source}:{named.name}"
-    if named.source == "zoo":
+    if named.source in _PUBLIC:
+        recipe = _PUBLIC[named.source](named)
+        yield _Factory(label, recipe.make, {}, recipe.input, (), public=True)
+        return
+    if named.source == ZOO:
         family = find_family(named.name)
         yield _Factory(label, family.build, named.arguments, family.input, ())
         return
@@ -164,8 +168,7 @@ def load_function(spec: str, makes: str) -> Iterator[tuple[Callable[..., Any], t
 
 def names_loss(spec: str) -> bool:
     """Whether a text has the form that `load_loss` reads: that of a model, without arguments."""
-    match = _PATTERN.fullmatch(spec.strip())
-    return match is not None and match["arguments"] is None
+    return has_form(spec)
 
 
 def _own_input(factory: Any) -> Inputs | None:
@@ -178,42 +181,16 @@ def _own_input(factory: Any) -> Inputs | None:
     return own if isinstance(own, Inputs) else None
 
 
-def _arguments(text: str, spec: str) -> dict[str, Any]:
-    """Read `(width=32, block="basic")`: keywords and literals only, nothing is evaluated."""
-    arguments: dict[str, Any] = {}
-    try:
-        call = ast.parse(f"f{text}", mode="eval").body
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.args:
-            raise ValueError
-        for keyword in call.keywords:
-            if keyword.arg is None or keyword.arg in arguments:
-                raise ValueError
-            arguments[keyword.arg] = ast.literal_eval(keyword.value)
-    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
-        raise ModelError(
-            f"cannot read the arguments of {spec!r}: write name=value pairs of plain values, "
-            "e.g. factory(width=32, sizes=[16, 32])"
-        ) from None
-    return arguments
-
-
 def homes_of(source: str) -> tuple[Path, ...]:
     """Where the code that a source names lies, and may import from."""
-    path = _path(source)
+    path = source_path(source)
     return (Path.cwd(),) if path is None else (path.parent, Path.cwd())
-
-
-def _path(source: str) -> Path | None:
-    """A path is known by its ending or its separators; anything else must be a module."""
-    if not re.search(r"\.py$|[/\\]", source):
-        return None
-    return Path(os.path.realpath(os.path.expanduser(source)))  # unlike Path's own, for any text
 
 
 @contextmanager
 def _imported(source: str) -> Iterator[tuple[ModuleType, tuple[Path, ...]]]:
     """The user's code, able to import what lies beside it, as if it were run by itself."""
-    path, homes = _path(source), homes_of(source)
+    path, homes = source_path(source), homes_of(source)
     entries = [str(home) for home in homes]
     sys.path[:0] = entries
     try:
