@@ -163,6 +163,7 @@ __all__ = [
     "rebuild_model",
     "report",
     "sample",
+    "survey",
     "tell",
 ]
 

@@ -14,7 +14,7 @@ from ampere.acquisition.progress import Event, Watch, unwatched
 from ampere.acquisition.strategy import Strategy
 from ampere.core import units
 from ampere.core.fingerprint import changed_conditions, refuse_to_mix
-from ampere.core.layers import Layer, Role
+from ampere.core.layers import Layer
 from ampere.core.variants import Variant
 from ampere.core.workloads import Workload, WorkloadIdentity, workload_identity
 from ampere.devices.base import Device

@@ -50,8 +50,8 @@ def survey(
 
     Random networks are measured so that the expected error over architectures `like` these shrinks
     most: genres of the catalogue (vision, mobile, language, recurrent) or models; all of the
-    catalogue if nothing is said, but for families that it shall do `without`. It ends when that error
-    is `tolerance` in the middle, or with a limit.
+    catalogue if nothing is said, but for families that it shall do `without`. It ends when that
+    error is `tolerance` in the middle, or with a limit.
     """
     training = training or Training()
     limit = Limit(time_limit_s)

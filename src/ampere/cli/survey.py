@@ -71,7 +71,7 @@ def survey(
 
     Random networks are trained and metered, chosen so that the error to be expected of real
     architectures shrinks most. Each measurement is kept in the profile's file at once: the same
-    command goes on where it stopped, and makes it better. Profiles of families can be surveyed, too.
+    command goes on where it stopped, and makes it better. Profiles of families grow by it, too.
     """
     from ampere.acquisition.survey import survey as survey_device
     from ampere.core.training import Training

@@ -95,7 +95,7 @@ class Work:
     """
 
     operation: str
-    widths: Widths = Widths()
+    widths: Widths = field(default_factory=Widths)
     attributes: Mapping[str, Json] = field(default_factory=dict)
     features: Features = Features()
     count: float = 1.0

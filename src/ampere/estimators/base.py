@@ -105,7 +105,7 @@ class Prediction:
     `mean_j_std` is the deviation without that error: of the mean over many steps. `doubts` are what
     a reader should know of this network. `open_j` is the deviation of each line, or of the line and
     a step's own cost together, if that is less: no network tells its last layer from a step. It is
-    empty where lines are taken as independent. `shares` are what operations cost, where that is known.
+    empty where lines are taken as independent. `shares` are what operations cost, if it is known.
     """
 
     lines: tuple[Line, ...]

@@ -30,6 +30,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Each position divided by its size."""
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight
 
 
@@ -41,6 +42,7 @@ class ChannelNorm(nn.Module):
         self.norm = nn.LayerNorm(width)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Maps, as they came."""
         result: Tensor = self.norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
         return result
 
@@ -67,6 +69,7 @@ class Residual(nn.Module):
         self.scale = nn.Parameter(torch.ones(scaled)) if scaled else None
 
     def forward(self, x: Tensor) -> Tensor:
+        """Both."""
         out = self.body(x)
         result: Tensor = x + (out if self.scale is None else out * self.scale)
         return result
@@ -82,6 +85,7 @@ class Squeeze(nn.Module):
         self.activation = ACTIVATIONS[activation]()
 
     def forward(self, x: Tensor) -> Tensor:
+        """Maps, weighed."""
         weights = self.up(self.activation(self.down(x.mean((2, 3), keepdim=True))))
         result: Tensor = x * weights.sigmoid()
         return result
@@ -95,6 +99,7 @@ class Dense(nn.Module):
         self.body = body
 
     def forward(self, x: Tensor) -> Tensor:
+        """Both."""
         return torch.cat([x, self.body(x)], 1)
 
 
@@ -110,6 +115,7 @@ class Convnext(nn.Module):
         self.scale = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Maps, as they came."""
         out = self.norm(self.depthwise(x).permute(0, 2, 3, 1))
         out = self.scale * self.down(self.activation(self.up(out)))
         result: Tensor = x + out.permute(0, 3, 1, 2)
@@ -129,6 +135,7 @@ class Attention(nn.Module):
         self.project = nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
+        """What each position gathers."""
         batch, length, width = x.shape
         split = (batch, length, self.heads, width // self.heads)
         if self.joint:
@@ -157,6 +164,7 @@ class Gated(nn.Module):
         self.activation = ACTIVATIONS[activation]()
 
     def forward(self, x: Tensor) -> Tensor:
+        """As wide as before."""
         result: Tensor = self.down(self.activation(self.gate(x)) * self.up(x))
         return result
 
@@ -170,6 +178,7 @@ class Mixing(nn.Module):
         self.activation = ACTIVATIONS[activation]()
 
     def forward(self, x: Tensor) -> Tensor:
+        """As long as before."""
         out = self.down(self.activation(self.up(x.transpose(1, 2))))
         result: Tensor = x + out.transpose(1, 2)
         return result
@@ -179,6 +188,7 @@ class Tokens(nn.Module):
     """Maps as a sequence of positions."""
 
     def forward(self, x: Tensor) -> Tensor:
+        """Channels last."""
         return x.flatten(2).transpose(1, 2)
 
 
@@ -191,6 +201,7 @@ class Embedded(nn.Module):
         self.positions = nn.Parameter(torch.zeros(length, width)) if positions else None
 
     def forward(self, x: Tensor) -> Tensor:
+        """A vector for each token."""
         out = self.table(x)
         result: Tensor = out if self.positions is None else out + self.positions
         return result
@@ -204,6 +215,7 @@ class Mean(nn.Module):
         self.axes = axes
 
     def forward(self, x: Tensor) -> Tensor:
+        """Without these axes."""
         return x.mean(self.axes)
 
 
@@ -211,6 +223,7 @@ class First(nn.Module):
     """The first position of a sequence."""
 
     def forward(self, x: Tensor) -> Tensor:
+        """Without the others."""
         return x[:, 0]
 
 
@@ -223,5 +236,6 @@ class Recurrent(nn.Module):
         self.inner = made(width, hidden, layers, batch_first=True, bidirectional=both)
 
     def forward(self, x: Tensor) -> Tensor:
+        """All positions."""
         out: Tensor = self.inner(x)[0]
         return out

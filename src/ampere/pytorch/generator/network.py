@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
@@ -215,9 +216,8 @@ def _mobile(dice: _Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
         inner = max(inner, 1)
         body = _convolution(dice, width, inner, 1, 1, norm) if form == "inverted" else []
         depthwise = nn.Conv2d(inner, inner, kernel, stride, kernel // 2, groups=inner, bias=False)
-        body += [depthwise, *dice.decorated(lambda: norm(inner))]
-        activation = dice.activation()
-        body += dice.some(lambda: blocks.Squeeze(inner, 4, activation), 0.6, 0.4)
+        body += [depthwise, *dice.decorated(partial(norm, inner))]
+        body += dice.some(partial(blocks.Squeeze, inner, 4, dice.activation()), 0.6, 0.4)
         out = dice.width(8, min(most, 512)) if stride > 1 or rng.random() < 0.5 else width
         body += _convolution(dice, inner, out, 1, 1, norm)
         block = nn.Sequential(*body)
