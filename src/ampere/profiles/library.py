@@ -12,6 +12,7 @@ followed, and one that cannot be used does not keep the others from being read.
 from __future__ import annotations
 
 import difflib
+import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -77,12 +78,22 @@ def open_library(path: str | os.PathLike[str], method: str = "additive") -> Libr
     """Read all profiles of a folder; `*.ampere` in it, not in folders inside it.
 
     Raises:
-        DataError: There is no such folder, or it holds no profile at all.
+        DataError: There is no such folder, or no profile in it that can be used.
     """
+    library = scan(path, method)
+    if library.entries:
+        return library
+    if not library.unusable:
+        raise DataError(f"{library.path} has no profile (*{SUFFIX}): {_where_else(library.path)}")
+    first, *others = library.unusable
+    more = f", nor can {len(others)} more" if others else ""
+    raise DataError(f"{first.path} cannot be used: {first.reason}{more}; there is no other profile")
+
+
+def scan(path: str | os.PathLike[str], method: str = "additive") -> Library:
+    """What a folder holds, which may be nothing."""
     folder = Path(path)
     files = _files(folder)
-    if not files:
-        raise DataError(f"{folder} has no profile (*{SUFFIX}): {_where_else(folder)}")
     if len(files) > MOST_FILES:
         raise DataError(f"{folder} has {len(files):,} profiles, more than {MOST_FILES:,}: part it")
     entries: list[Entry] = []
@@ -114,10 +125,20 @@ def read_profile(file: Path, folder: Path | None = None, method: str = "additive
         data = read_whole(file, MOST_BYTES, own=True)
     except OSError as error:
         raise DataError(f"it cannot be read: {error.strerror or error}") from None
+    return parse_profile(file, data, method)
+
+
+def parse_profile(file: Path, data: bytes, method: str = "additive") -> Profile:
+    """The profile that these bytes of a file are, with at least one row to learn from."""
     profile = Profile.parse(file, data, method, keep_fit=True)
     if not usable(profile.measurements):
         raise DataError("it has no row to learn from: every one failed, or there are none")
     return profile
+
+
+def rows_in(profile: Profile) -> frozenset[str]:
+    """What tells rows apart, whatever stands around them in a file."""
+    return frozenset(json.dumps(row.to_json(), sort_keys=True) for row in profile.measurements)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -132,7 +153,8 @@ def _files(folder: Path) -> list[Path]:
         raise DataError(f"{folder} cannot be read: {error.strerror or error}") from None
     except ValueError:  # with a NUL in it
         raise DataError("no folder can have such a name") from None
-    return [folder / name for name in sorted(names) if not name.startswith(".")]
+    shown = [name for name in names if not name.startswith(".")]
+    return [folder / name for name in sorted(shown, key=lambda name: name.removesuffix(SUFFIX))]
 
 
 def _where_else(folder: Path) -> str:
