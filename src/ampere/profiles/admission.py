@@ -68,9 +68,10 @@ def _checked_name(there: Library, name: str) -> str:
             f"{called[:80]!r} is no name for a profile: give --name, up to {LONGEST_NAME} letters,"
             " digits, - _ + and dots, the first a letter or a digit"
         )
-    for other in (*there.entries, *there.unusable):
-        if other.name.casefold() == called.casefold():
-            raise _taken(other.path)
+    paths = [*(each.path for each in there.entries), *(each.path for each in there.unusable)]
+    for path in paths:
+        if path.name.removesuffix(SUFFIX).casefold() == called.casefold():
+            raise _taken(path)
     return called
 
 

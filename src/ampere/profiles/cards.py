@@ -59,8 +59,13 @@ class Card:
     def joules(self) -> str:
         """Where its joules come from: `measured (counter)`, `modelled`, `simulated`..."""
         provenance = self.entry.profile.provenance
-        measured = provenance.metered == "measured"
-        return f"measured ({provenance.value})" if measured else provenance.metered
+        measured = self.metered == "measured"
+        return f"measured ({provenance.value})" if measured else self.metered
+
+    @property
+    def metered(self) -> str:
+        """How its joules may be called: `measured`, `modelled`, `simulated` or `recorded`."""
+        return self.entry.profile.provenance.metered
 
     @property
     def simulated(self) -> bool:

@@ -22,7 +22,7 @@ from ampere.errors import AmpereError, NotCovered
 from ampere.estimators.encoding import STEP
 from ampere.profiles.cards import Card, grouped_names, training_text
 from ampere.profiles.estimate import UNSETTLED, Estimate
-from ampere.profiles.library import Library
+from ampere.profiles.library import Library, twins
 
 if TYPE_CHECKING:
     from torch import nn
@@ -143,8 +143,8 @@ class Comparison:
     def _page(self) -> Page:
         headers, rows, align = self.table()
         return Page(
-            f"{units.plural(self.steps, 'training step')} of {self.model} on"
-            f" {units.plural(len(self.standings), 'device')}, estimated",
+            f"{units.plural(self.steps, 'training step')} of {self.model} by"
+            f" {units.plural(len(self.standings), 'profile')}, estimated",
             headers=headers,
             rows=rows,
             align=align,
@@ -272,13 +272,18 @@ def _made(card: Card) -> str:
 
 def _differences(cards: Sequence[Card]) -> Iterator[str]:
     """What differs between profiles besides the devices."""
-    origins = grouped_names(cards, lambda card: f"{card.joules} by {card.meter}")
+    origins = grouped_names(cards, _origin)
     if len(origins) > 1:
         yield f"joules are not of one kind: {_listed(origins)}; what is in them may differ, too"
     ran = [card for card in cards if not card.simulated]
     runtimes = grouped_names(ran, lambda card: ", ".join(card.framework) or units.UNKNOWN)
     if len(runtimes) > 1:
         yield f"runtimes differ: {_listed(runtimes)}"
+    yield from twins(card.entry for card in cards)
+
+
+def _origin(card: Card) -> str:
+    return card.joules if card.simulated else f"{card.joules} by the meter {card.meter}"
 
 
 def _listed(groups: Sequence[tuple[str, tuple[str, ...]]]) -> str:

@@ -14,11 +14,13 @@ from __future__ import annotations
 import difflib
 import json
 import os
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ampere.core.boundary.files import read_whole
+from ampere.core.fingerprint import UNKNOWN
 from ampere.errors import AmpereError, DataError
 from ampere.estimators.base import usable
 from ampere.profiles.profile import Profile
@@ -26,6 +28,7 @@ from ampere.profiles.profile import Profile
 SUFFIX = ".ampere"
 MOST_BYTES = 32 * 2**20  # of a profile: thousands of rows
 MOST_FILES = 1000
+NOBODY = {"device": UNKNOWN}  # the identity of rows that were told without a device
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,23 @@ def parse_profile(file: Path, data: bytes, method: str = "additive") -> Profile:
 def rows_in(profile: Profile) -> frozenset[str]:
     """What tells rows apart, whatever stands around them in a file."""
     return frozenset(json.dumps(row.to_json(), sort_keys=True) for row in profile.measurements)
+
+
+def twins(entries: Iterable[Entry]) -> list[str]:
+    """Files of one device in the same settings, and whether they hold the same rows."""
+    same: defaultdict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        fingerprint = entry.profile.header.fingerprint
+        if fingerprint.identity != NOBODY:
+            same[fingerprint.id].append(entry)
+    texts = []
+    for alike in same.values():
+        if len(alike) > 1:
+            names = ", ".join(entry.name for entry in alike)
+            different = {rows_in(entry.profile) for entry in alike}
+            again = "; some of them hold the very same rows" * (len(different) < len(alike))
+            texts.append(f"{names} are of one device in the same settings{again}")
+    return texts
 
 
 def _files(folder: Path) -> list[Path]:

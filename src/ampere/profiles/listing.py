@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from ampere.core import units
 from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.profiles.cards import CHEAP_ROWS, Card, grouped_names, long_error, short_error
-from ampere.profiles.library import Entry, Library, rows_in
+from ampere.profiles.library import Entry, Library, twins
 from ampere.profiles.summary import summarise
-
-NOBODY = {"device": units.UNKNOWN}  # the identity of rows that were told without a device
 
 
 def list_profiles(library: Library) -> Page:
@@ -33,7 +29,7 @@ def list_profiles(library: Library) -> Page:
         facts=[
             *(("runtime", f"{text} ({', '.join(names)})") for text, names in runtimes),
             ("own error", "leave one out: what a profile's rows say of each other"),
-            *(("note", text) for text in twins(library)),
+            *(("note", text) for text in twins(library.entries)),
             *(("unusable", f"{file.path.name}: {file.reason}") for file in library.unusable),
         ],
     )
@@ -44,7 +40,7 @@ def listing_json(library: Library) -> dict[str, Json]:
     return {
         "library": str(library.path),
         "profiles": [Card(entry).to_json(CHEAP_ROWS) for entry in library.entries],
-        "notes": list(twins(library)),
+        "notes": list(twins(library.entries)),
         "unusable": [{"name": file.name, "reason": file.reason} for file in library.unusable],
     }
 
@@ -86,20 +82,3 @@ def profile_json(entry: Entry) -> dict[str, Json]:
         "kinds": [dict(zip(own.headers, row, strict=True)) for row in own.rows],
         "warnings": list(profile.warnings),
     }
-
-
-def twins(library: Library) -> list[str]:
-    """Files of one device in the same settings, and whether they hold the same rows."""
-    same: defaultdict[str, list[Entry]] = defaultdict(list)
-    for entry in library.entries:
-        fingerprint = entry.profile.header.fingerprint
-        if fingerprint.identity != NOBODY:
-            same[fingerprint.id].append(entry)
-    texts = []
-    for entries in same.values():
-        if len(entries) > 1:
-            names = ", ".join(entry.name for entry in entries)
-            different = {rows_in(entry.profile) for entry in entries}
-            again = "; some of them hold the very same rows" * (len(different) < len(entries))
-            texts.append(f"{names} are of one device in the same settings{again}")
-    return texts
