@@ -24,8 +24,8 @@ def list_(folder: Folder, as_json: AsJson = False) -> str:
     Device, meter and origin of the joules, runtime, number of rows, what each was made for and
     when, and how well its rows agree with each other, leave one out.
     """
+    from ampere.profiles.collection.listing import list_profiles, listing_json
     from ampere.profiles.library import open_library
-    from ampere.profiles.listing import list_profiles, listing_json
 
     library = open_library(folder)
     return json_text(listing_json(library)) if as_json else list_profiles(library).text()
@@ -39,8 +39,8 @@ def show(
     as_json: AsJson = False,
 ) -> str:
     """Say all about one profile of a folder."""
+    from ampere.profiles.collection.listing import profile_json, show_profile
     from ampere.profiles.library import open_library
-    from ampere.profiles.listing import profile_json, show_profile
 
     entry = open_library(folder).find(name)
     return json_text(profile_json(entry)) if as_json else show_profile(entry).text()
@@ -61,8 +61,8 @@ def add(
     It is read to its end and fitted first; one that is there already is refused, under whatever
     name, and nothing is ever overwritten.
     """
-    from ampere.profiles.admission import add_profile
-    from ampere.profiles.cards import Card, long_error
+    from ampere.profiles.collection.admission import add_profile
+    from ampere.profiles.collection.cards import Card, long_error
 
     card = Card(add_profile(folder, file, name))
     if as_json:
@@ -89,7 +89,7 @@ def compare(
     Joules and seconds with intervals, least joules first. All are asked for the same training, by
     default that of most profiles; what is extrapolated, other meters and other runtimes are named.
     """
-    from ampere.profiles.comparison import common_training, compare_devices
+    from ampere.profiles.collection.comparison import common_training, compare_devices
     from ampere.profiles.library import open_library
     from ampere.reports.html import refuse_to_overwrite
 

@@ -10,12 +10,17 @@ import math
 from collections.abc import Iterator
 
 from ampere.core import units
-from ampere.profiles.cards import CHEAP_ROWS, short_error
-from ampere.profiles.comparison import Comparison, Standing
+from ampere.profiles.collection.cards import CHEAP_ROWS, short_error
+from ampere.profiles.collection.comparison import Comparison, Standing
 from ampere.reports.html import Report
 from ampere.reports.labels import moment
 from ampere.reports.parts import Figure, Part, Section, Table, Text
 from ampere.reports.ranking import Place, ranking
+
+OWN_ERROR = (
+    "The own error is leave one out: what each profile's rows say of each other. It is no test on"
+    " fresh models, which `ampere evaluate` is."
+)
 
 
 def report_comparison(comparison: Comparison) -> Report:
@@ -28,7 +33,7 @@ def report_comparison(comparison: Comparison) -> Report:
         *_seconds_section(comparison),
         Section("Side by side", (Table(*comparison.table()),)),
         *_left_out_section(comparison),
-        Section("The profiles", (_profiles(comparison),)),
+        Section("The profiles", (Text(OWN_ERROR), _profiles(comparison))),
     ]
     return Report(
         title=f"{comparison.model} by {count}",
@@ -43,7 +48,8 @@ def _highlights(comparison: Comparison) -> Iterator[tuple[str, str]]:
     low_j, high_j = map(units.joules, first.estimate.energy_j_interval)
     yield (
         units.joules(first.estimate.energy_j),
-        f"least joules: {first.card.name}, {first.card.joules}; 90 % interval {low_j} to {high_j}",
+        f"least joules: {first.card.name}, {first.card.joules}; 90 % interval {low_j} to {high_j}"
+        f"{'; ' + first.mark if first.mark else ''}",
     )
     timed = [each for each in comparison.standings if each.estimate.time_s is not None]
     if timed:
@@ -67,7 +73,7 @@ def _joules(comparison: Comparison) -> Figure:
             label=f"{standing.card.name} · {standing.card.device}",
             value=standing.estimate.energy_j,
             limits=standing.estimate.energy_j_interval,
-            shown=units.joules(standing.estimate.energy_j),
+            shown=_marked(units.joules(standing.estimate.energy_j), standing),
             note=" to ".join(map(units.joules, standing.estimate.energy_j_interval)),
             origin=standing.card.metered,
         )
@@ -84,7 +90,7 @@ def _seconds_section(comparison: Comparison) -> Iterator[Section]:
             label=f"{standing.card.name} · {standing.card.device}",
             value=_time_s(standing),
             limits=limits,
-            shown=units.seconds(_time_s(standing)),
+            shown=_marked(units.seconds(_time_s(standing)), standing),
             note=" to ".join(map(units.seconds, limits)),
             origin=standing.card.metered,
         )
@@ -115,7 +121,11 @@ def _profiles(comparison: Comparison) -> Table:
         )
         for card in cards
     ]
-    return Table((*headers, "own error, leave one out"), rows, "<<<<<><<>")
+    return Table((*headers, "own error"), rows, "<<<<<><<>")
+
+
+def _marked(value: str, standing: Standing) -> str:
+    return f"{standing.mark} · {value}" if standing.mark else value
 
 
 def _what(comparison: Comparison) -> str:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from ampere.core import units
 from ampere.core.page import Page
 from ampere.core.types import Json
-from ampere.profiles.cards import CHEAP_ROWS, Card, grouped_names, long_error, short_error
+from ampere.profiles.collection.cards import (
+    CHEAP_ROWS,
+    Card,
+    grouped_names,
+    long_error,
+    short_error,
+)
 from ampere.profiles.library import Entry, Library, twins
 from ampere.profiles.summary import summarise
 

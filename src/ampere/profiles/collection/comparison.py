@@ -20,7 +20,7 @@ from ampere.core.training import Training, stated_training
 from ampere.core.types import Json
 from ampere.errors import AmpereError, NotCovered
 from ampere.estimators.encoding import STEP
-from ampere.profiles.cards import Card, grouped_names, training_text
+from ampere.profiles.collection.cards import Card, grouped_names, training_text
 from ampere.profiles.estimate import UNSETTLED, Estimate
 from ampere.profiles.library import Library, twins
 
@@ -42,17 +42,29 @@ class Standing:
     layers: tuple[Layer, ...]
 
     @property
+    def borrowed(self) -> int:
+        """How many of its layers are of kinds that this device never ran."""
+        return sum(line.borrowed for line in self.estimate.lines if line.layer != STEP)
+
+    @property
+    def extrapolated(self) -> int:
+        """How many others lie beyond what was profiled of their kinds."""
+        return sum(line.extrapolated and not line.borrowed for line in self.estimate.lines)
+
+    @property
+    def mark(self) -> str:
+        """In a word, why to believe it less than others; empty if there is no reason."""
+        return "borrowed" if self.borrowed else "extrapolated" if self.extrapolated else ""
+
+    @property
     def remarks(self) -> tuple[str, ...]:
-        """Why to believe it less than others, each in a few words."""
-        lines = [line for line in self.estimate.lines if line.layer.kind != STEP.kind]
-        borrowed = sum(line.borrowed for line in lines)
-        beyond = sum(line.extrapolated and not line.borrowed for line in lines)
-        every = units.plural(len(lines), "layer")
-        texts = []
-        if borrowed:
-            texts.append(f"borrowed: {borrowed} of {every}")
-        if beyond:
-            texts.append(f"extrapolated: {beyond} of {every}")
+        """The same in a few words, and how the device was profiled if that was otherwise."""
+        every = units.plural(len(self.layers), "layer")
+        texts = [
+            f"{word}: {count} of {every}"
+            for word, count in (("borrowed", self.borrowed), ("extrapolated", self.extrapolated))
+            if count
+        ]
         asked, known = stated_training(self.layers), self.card.trainings
         if asked is not None and known and replace(asked, loss="auto") not in known:
             texts.append(f"profiled with {training_text(known[0])}")
@@ -84,6 +96,7 @@ class LeftOut:
     name: str
     device: str
     reason: str
+    readable: bool = True
 
     def to_json(self) -> dict[str, Json]:
         """Plain data."""
@@ -210,7 +223,7 @@ def compare_devices(
     layers = _read(model, input, training or common_training(library))
     standings: list[Standing] = []
     left_out = [
-        LeftOut(file.name, units.UNKNOWN, f"its file cannot be used: {file.reason}")
+        LeftOut(file.name, units.UNKNOWN, f"its file cannot be used: {file.reason}", readable=False)
         for file in library.unusable
     ]
     for entry in library.entries:
@@ -291,8 +304,10 @@ def _listed(groups: Sequence[tuple[str, tuple[str, ...]]]) -> str:
 
 
 def _nobody(library: Library, left_out: Sequence[LeftOut]) -> str:
-    first, *others = left_out
-    more = f", and {units.plural(len(others), 'more')} likewise" if others else ""
+    """Why there is nothing to compare, by the example of the first profile that could be read."""
+    own = [each for each in left_out if each.readable]
+    first, others = own[0], len(own) - 1
+    more = f"; neither do {units.plural(others, 'other')}" if others else ""
     return (
         f"no profile of {library.path} covers the model: {first.name} {first.reason}{more};"
         " profile it on a device first, with `ampere profile`"
