@@ -10,9 +10,17 @@ import pytest
 import ampere
 from ampere.core.layers import LayerKind, Role
 from ampere.errors import NotCovered
+from ampere.estimators.base import Cost, Line
 from ampere.meters.base import Provenance
-from ampere.profiles.collection.comparison import compare_devices
-from ampere.profiles.library import open_library
+from ampere.profiles.collection.cards import Card
+from ampere.profiles.collection.comparison import (
+    Comparison,
+    LeftOut,
+    Standing,
+    compare_devices,
+)
+from ampere.profiles.estimate import Estimate
+from ampere.profiles.library import Entry, open_library
 from fakes import plain_layer, plain_model
 from golden_files import agreed
 from libraries import a_fleet, a_profile
@@ -41,8 +49,33 @@ def test_least_joules_come_first_and_each_is_what_its_profile_says(fleet: Path) 
     assert ratio == pytest.approx(3.0, rel=1e-3)
 
 
+def standing(entry: Entry, energy_j: float, share: float, time_s: float | None) -> Standing:
+    """What a device says, without a fit."""
+    costs = [Cost(part * energy_j, 0.1) for part in (0.25, 0.5, 0.25)]
+    lines = [
+        Line(layer, cost, borrowed=entry.name == "tx2", extrapolated=entry.name == "box")
+        for layer, cost in zip(MODEL, costs, strict=True)
+    ]
+    time_std = None if time_s is None else share * time_s
+    total = (energy_j, share * energy_j, time_s, time_std)
+    return Standing(Card(entry), Estimate(tuple(lines), *total, warnings=("old",)), MODEL)
+
+
 def test_what_is_printed(fleet: Path) -> None:
-    text = repr(compare_devices(open_library(fleet), plain_model(90, 20)))
+    box, laptop, tx2 = open_library(fleet).entries
+    found = Comparison(
+        model="zoo:lenet5",
+        training=ampere.Training(),
+        steps=1000,
+        standings=(
+            standing(laptop, 12.5, 0.05, 3.0),
+            standing(box, 41.0, 0.1, None),
+            standing(tx2, 300.0, 2.0, 75.0),
+        ),
+        left_out=(LeftOut("gpu", "a gpu", "covers no layer of it; it was made for zoo:har"),),
+        presumed=True,
+    )
+    text = repr(found)
     assert text == agreed("comparison.txt", text)
 
 

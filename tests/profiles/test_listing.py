@@ -6,14 +6,17 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from ampere.profiles.collection.cards import Card
 from ampere.profiles.collection.listing import (
     list_profiles,
     listing_json,
     profile_json,
     show_profile,
 )
+from ampere.profiles.leave_one_out import Validation
 from ampere.profiles.library import open_library
 from golden_files import agreed
 from libraries import a_fleet, a_profile
@@ -25,7 +28,10 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return a_fleet(Path("fleet"))
 
 
-def test_what_is_printed(fleet: Path) -> None:
+def test_what_is_printed(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    joules = np.array([1.0, 2.0, 3.0, 4.0])
+    error = Validation("network", 1.03 * joules, 0.1 * joules, joules)
+    monkeypatch.setattr(Card, "own_error", lambda card, most_rows=None: error)
     shutil.copy(fleet / "tx2.ampere", fleet / "copy.ampere")
     library = open_library(fleet)
     listed, shown = list_profiles(library).text(), show_profile(library.find("laptop")).text()
