@@ -90,7 +90,11 @@ def _light(call: Call, operation: str) -> Work:
 
 def _moves_nothing(call: Call) -> bool:
     """Whether it returns what it was given, whatever it is called."""
-    if works_in_place(call.name) or call.kwargs.get("inplace") or True in call.args[1:]:
+    if (
+        works_in_place(call.name)
+        or call.kwargs.get("inplace")
+        or any(argument is True for argument in call.args[1:])
+    ):
         return False
     given = {tensor.untyped_storage()._cdata for tensor in call.inputs}
     return call.output.untyped_storage()._cdata in given
