@@ -1,7 +1,7 @@
 """Limits: what a training job may take of energy, time and memory, and whether it stays inside.
 
-limits = JobLimits.parse(energy="5 kJ", time="10 min", memory="2 GiB", confidence=0.9)
-limits.judge(estimate, memory_bytes).refusal     # None, or why the job should not run
+    limits = JobLimits.parse(energy="5 kJ", time="10 min", memory="2 GiB", confidence=0.9)
+    limits.judge(estimate, memory_bytes).refusal     # None, or why the job should not run
 
 What integrations share; it needs none of the libraries that they are for.
 """
@@ -22,9 +22,9 @@ TIME_FORMS = "write it as 90 s, 10 min, 1 h 30 min or 2 d"
 MEMORY_FORMS = "write it as 512 MB, 2 GiB or a number of bytes"
 SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 BYTES = {
-    "b": 1,
-    **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", start=1)},
-    **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", start=1)},
+    "b": 1.0,
+    **{f"{prefix}b": 1000.0**power for power, prefix in enumerate("kmgt", start=1)},
+    **{f"{prefix}ib": 1024.0**power for power, prefix in enumerate("kmgt", start=1)},
 }
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"

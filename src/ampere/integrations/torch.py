@@ -1,8 +1,10 @@
 """Joules as a term of a loss, for search by gradient over relaxed widths.
 
-joules = EnergyTerm(profile.tabulate(model))
-loss = task_loss + 0.1 * joules(widths)    # widths: a tensor, in the order of joules.names
-loss.backward()
+    joules = EnergyTerm(profile.tabulate(model))
+    loss = task_loss + 0.1 * joules(widths)    # widths: a tensor, in the order of joules.names
+    loss.backward()
+
+Joules are as good as the profile's: where those are modelled, so are these.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ class _Joules(torch.autograd.Function):
         return torch.from_numpy(joules).to(widths)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (slopes,) = ctx.saved_tensors
         return gradient[:, None] * slopes, None

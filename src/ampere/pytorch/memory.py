@@ -74,11 +74,11 @@ def step_memory(layers: Sequence[Layer]) -> StepMemory:
     return StepMemory(held, KEPT[training.optimizer] * trained, live.peak - held)
 
 
-class _Live(TorchDispatchMode):
+class _Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows the bytes of all storages that are alive."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.now = self.peak = 0
         self._sizes: dict[int, int] = {}
 
