@@ -103,9 +103,6 @@ def test_tpe_learns_from_refusals() -> None:
     assert study.best_value <= math.log(middle())
 
 
-@pytest.mark.filterwarnings(
-    "ignore::FutureWarning", "ignore::optuna.exceptions.ExperimentalWarning"
-)
 def test_nsga_learns_from_verdicts_of_two_objectives() -> None:
     budget = EnergyBudget(known_profile(), energy=middle())
 
