@@ -49,7 +49,8 @@ SHAPE, EPOCHS = (1, 16, 16), 8
 WIDEST, DEEPEST = 96, 4
 BATCHES, OPTIMIZERS = (16, 32, 64), ("momentum", "adam")
 PROFILED = (16, 64)  # batch sizes; between them it is estimated
-LIMIT_J, TOTAL_J, SEEDS, NETWORKS = 8.0, 400.0, 3, 8
+LIMIT_J, TOTAL_J, LOOK_J, SEEDS, NETWORKS = 8.0, 400.0, 60.0, 3, 8
+MOST_TRIALS = 1000  # where nearly all are refused
 WAYS = ("plain", "flops", "joules")
 SHARES = (0.25, 0.5, 1.0)  # of all joules, at which accuracies are told
 
@@ -92,7 +93,8 @@ class Digits(nn.Sequential):
         for number, (entering, leaving) in enumerate(zip((1, *widths), widths, strict=False)):
             parts += [nn.Conv2d(entering, leaving, 3, padding=1), nn.ReLU()]
             parts += [nn.MaxPool2d(2)] if number < 2 else []
-        super().__init__(*parts, nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * widths[-1], 10))
+        parts += [nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * widths[-1], 10)]
+        super().__init__(*parts)
 
 
 def tensors(samples: Samples) -> tuple[torch.Tensor, torch.Tensor]:
@@ -101,8 +103,8 @@ def tensors(samples: Samples) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.from_numpy(images), torch.from_numpy(labels)
 
 
-def profile_space(folder: Path, seed: int) -> ampere.Profile:
-    """Networks of all depths, at two batch sizes and with both optimisers."""
+def profile_space(folder: Path, seed: int, look: bool) -> ampere.Profile:
+    """Networks of all depths, at two batch sizes and with both optimisers; a look may be busy."""
     path = folder / "digits.ampere"
     depths = [Digits([WIDEST] * depth) for depth in range(1, DEEPEST + 1)]
     settings = ampere.Settings(threads=1)
@@ -117,6 +119,7 @@ def profile_space(folder: Path, seed: int) -> ampere.Profile:
                     device=device,
                     training=ampere.Training(batch_size, optimizer),
                     candidates=depths,
+                    effort=ampere.Effort(accept_busy=look),
                     strategy=ampere.Strategy(
                         max_measurements=done + NETWORKS, seed=seed, tolerance=0.001
                     ),
@@ -215,7 +218,7 @@ def search(way: str, profile: ampere.Profile, seed: int, total_j: float) -> Sear
 
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=8)
     study = optuna.create_study(direction="maximize", sampler=sampler)
-    study.optimize(objective, callbacks=[stop])
+    study.optimize(objective, n_trials=MOST_TRIALS, callbacks=[stop])
     sys.stderr.write("\n")
     return Search(way, seed, profile.profiling_j, tuple(objective.runs))
 
@@ -229,12 +232,12 @@ def lines(searches: Sequence[Search], total_j: float) -> Iterator[str]:
     """The tables, in Markdown."""
     seeds = len({each.seed for each in searches})
     yield (
-        f"Joules are modelled from CPU time (meter `cpu`), not measured. A job may take {LIMIT_J:g} J,"
-        f" a search {total_j:g} J; {seeds} seeds."
+        "Joules are modelled from CPU time (meter `cpu`), not measured."
+        f" A job may take {LIMIT_J:g} J, a search {total_j:g} J; {seeds} seeds."
     )
     yield ""
     shares = " | ".join(f"best after {share * total_j:.0f} J" for share in SHARES)
-    yield f"| refused by | trials run | refused | run and over the limit | joules of these | {shares} |"
+    yield f"| refused by | run | refused | run and over the limit | joules of these | {shares} |"
     yield "|---" * (5 + len(SHARES)) + "|"
     for way in WAYS:
         own = [each for each in searches if each.way == way]
@@ -244,16 +247,16 @@ def lines(searches: Sequence[Search], total_j: float) -> Iterator[str]:
         wasted = sum(run.training_j for run in over) / sum(each.runs[-1].spent_j for each in own)
         cells = [spread([each.best(share * total_j) for each in own]) for share in SHARES]
         yield (
-            f"| {'nothing (plain)' if way == 'plain' else way} | {len(ran)} | {len(runs) - len(ran)} |"
-            f" {len(over)} | {wasted:.0%} | {' | '.join(cells)} |"
+            f"| {'nothing (plain)' if way == 'plain' else way} | {len(ran)}"
+            f" | {len(runs) - len(ran)} | {len(over)} | {wasted:.0%} | {' | '.join(cells)} |"
         )
     own = [each for each in searches if each.way == "joules"]
     left = spread([each.best(total_j - each.profiling_j) for each in own])
     cost = statistics.fmean(each.profiling_j for each in own)
     yield ""
     yield (
-        f"Profiling took {cost:.0f} J on average, once for all searches on a device. Charged to this"
-        f" one search, so much less is left, and `joules` reaches {left}. Best is on validation"
+        f"Profiling took {cost:.0f} J on average, once for all searches on a device. Charged to one"
+        f" search, so much less is left, and `joules` reaches {left}. Best is on validation"
         " samples, of trials whose own joules were inside the limit."
     )
     estimated = [run for each in own for run in each.runs if run.accuracy is not None]
@@ -261,7 +264,7 @@ def lines(searches: Sequence[Search], total_j: float) -> Iterator[str]:
         errors = [run.training_j / run.expected_j - 1 for run in estimated]
         typical = statistics.fmean(map(abs, errors))
         yield ""
-        yield f"Trials that `joules` let run took {typical:.1%} more or less than estimated, on average."
+        yield f"Trials that `joules` let run were {typical:.1%} off their estimates, on average."
 
 
 def main() -> None:
@@ -270,6 +273,7 @@ def main() -> None:
     parser.add_argument("--look", action="store_true", help="one seed, few joules, nothing kept")
     parser.add_argument("--tables", action="store_true", help="the page from what is kept")
     arguments = parser.parse_args()
+    total_j = LOOK_J if arguments.look else TOTAL_J
     if arguments.tables:
         kept = json.loads(KEPT.read_text())
         searches = [
@@ -283,11 +287,10 @@ def main() -> None:
         searches = []
         for seed in range(1 if arguments.look else SEEDS):
             with tempfile.TemporaryDirectory() as folder:
-                profile = profile_space(Path(folder), seed)
-            total_j = 60.0 if arguments.look else TOTAL_J
+                profile = profile_space(Path(folder), seed, arguments.look)
             searches += [search(way, profile, seed, total_j) for way in WAYS]
         machine = machine_line({"threads": "1", "meter": "cpu (modelled)"})
-    text = "\n".join([f"Machine: {machine}", "", *lines(searches, 60.0 if arguments.look else TOTAL_J)])
+    text = "\n".join([f"Machine: {machine}", "", *lines(searches, total_j)])
     print(text)
     if not arguments.look:
         kept = {"machine": machine, "searches": [asdict(each) for each in searches]}

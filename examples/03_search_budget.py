@@ -1,8 +1,8 @@
 """Search for the best small CNN on digits with Optuna, where no trial may take more than 5 joules.
 
 Takes a minute on two cores if nothing else runs on them; needs `pip install
-'ampere-energy[torch,prune,optuna]'`. Joules are those of the meter that `ampere meters` takes: without
-a counter they are modelled from CPU time. Delete digits.ampere to profile anew.
+'ampere-energy[torch,prune,optuna]'`. Joules are those of the meter that `ampere meters` takes:
+without a counter they are modelled from CPU time. Delete digits.ampere to profile anew.
 """
 
 from __future__ import annotations
