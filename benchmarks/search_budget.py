@@ -1,6 +1,6 @@
 """Search under a budget of joules: what is found where no training job may take more than some?
 
-    python benchmarks/search_budget.py             # about 25 minutes; --look: 2, nothing is kept
+    python benchmarks/search_budget.py             # about 25 minutes; --look: nothing is kept
     python benchmarks/search_budget.py --tables    # the page from what is kept
 
 Needs Optuna (`make test-integrations` has it). The search: depth, widths, batch size and optimiser
@@ -140,9 +140,9 @@ def train(model: nn.Module, data: Dataset, batch_size: int, optimizer: str, seed
     begin = meter.read().energy_j
     for _ in range(EPOCHS):
         order = torch.randperm(len(images), generator=shuffled)
-        for at in order[: len(order) // batch_size * batch_size].split(batch_size):
+        for at in order[: len(order) // batch_size * batch_size].view(-1, batch_size):
             updates.zero_grad()
-            nn.functional.cross_entropy(model(images[at]), labels[at]).backward()
+            torch.autograd.backward(nn.functional.cross_entropy(model(images[at]), labels[at]))
             updates.step()
     return meter.read().energy_j - begin
 
