@@ -45,7 +45,7 @@ def test_memory_is_read(text: str, size: float) -> None:
     [
         ({"energy": "5 kilos"}, "'5 kilos' is no budget"),
         ({"energy": "50%"}, "50% is a share of a model that nobody named"),
-        ({"energy": "0 J"}, "nothing to search for"),
+        ({"energy": "0 J"}, "'0 J' is no budget: write energy of a job as 800 J"),
         ({"energy": -3}, "a limit of energy of -3 leaves room for nothing"),
         ({"energy": True}, "text or a number"),
         ({"time": "soon"}, "'soon' is no time: write it as 90 s"),

@@ -18,6 +18,7 @@ from ampere.errors import DataError, NotCovered
 from ampere.profiles.estimate import Estimate, bound, probability_within
 from ampere.pruning.budget import Budget, parse_budget
 
+ENERGY_FORMS = "write energy of a job as 800 J, 5 kJ or 5 Wh, or of a step as 2 J/step"
 TIME_FORMS = "write it as 90 s, 10 min, 1 h 30 min or 2 d"
 MEMORY_FORMS = "write it as 512 MB, 2 GiB or a number of bytes"
 SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
@@ -104,8 +105,7 @@ class JobLimits:
             raise DataError("a budget needs a limit: give energy, time or memory")
         if self.energy is not None and self.energy.is_share:
             raise DataError(
-                f"a budget of {self.energy} is a share of a model that nobody named: write energy"
-                " of a job such as 5 kJ, or of a step such as 2 J/step"
+                f"a budget of {self.energy} is a share of a model that nobody named: {ENERGY_FORMS}"
             )
 
     @classmethod
@@ -211,9 +211,12 @@ def parse_memory(text: str) -> float:
 
 
 def _energy(energy: str | float) -> Budget:
-    if isinstance(energy, str):
+    if not isinstance(energy, str):
+        return Budget(_amount(energy, parse_time, "energy", ENERGY_FORMS), "J")
+    try:
         return parse_budget(energy)
-    return Budget(_amount(energy, parse_time, "energy", "write it as 800 J, 5 kJ or 5 Wh"), "J")
+    except DataError:  # which speaks of shares, too
+        raise DataError(f"{energy!r} is no budget: {ENERGY_FORMS}") from None
 
 
 def _amount(value: str | float, parse: Callable[[str], float], name: str, forms: str) -> float:
