@@ -69,8 +69,9 @@ def test_it_goes_on_with_other_networks_and_keeps_what_was_there(tmp_path: Path)
 
 def test_a_profile_of_a_family_can_be_surveyed(tmp_path: Path) -> None:
     path = tmp_path / "p.ampere"
+    model = ampere.build_model("zoo:lenet5")  # the fake device knows layers, not names
     strategy = ampere.Strategy(max_measurements=4)
-    ampere.profile("zoo:lenet5", path=path, device=FakeDevice(cost), strategy=strategy)
+    ampere.profile(model, (1, 28, 28), path=path, device=FakeDevice(cost), strategy=strategy)
     profile = survey(path, 25.0)
     assert {row.by_calls for row in profile.measurements} == {True, False}
     assert isinstance(profile.fit, SurveyFit)

@@ -176,7 +176,7 @@ class Layer:
             "attributes": dict(self.kind.attributes),
             "features": self.features.to_json(),
         }
-        if self.work:
+        if self.work and not with_structure:  # what is built need not be told
             row["work"] = [each.to_json() for each in self.work]
         if with_structure:
             row["structure"] = self.kind.structure.to_json() if self.kind.structure else None

@@ -23,6 +23,7 @@ SYMMETRIC = ("paper",)
 MOST_REACH = 100.0  # of an interval in logarithms: beyond it nothing is known
 MOST_NAMES = 20  # of layers in a warning
 SEEN = 0.01  # share of an operation that is worth a word
+NOTABLE = 0.1  # share of an operation that was not measured at such sizes, or at all
 UNSETTLED = (  # which matters to whoever looks at lines, not at totals
     "how joules divide between these layers and others is open, the total is known better"
     " (variants settle it: `ampere profile --per-layer`)"
@@ -298,6 +299,8 @@ def _marked(prediction: Prediction) -> tuple[Line, ...]:
 
 
 def _warnings(prediction: Prediction) -> list[str]:
+    if prediction.shares:
+        return [*_of_operations(prediction), *prediction.doubts]
     lines = prediction.lines
     cases = (
         (
@@ -321,6 +324,32 @@ def _warnings(prediction: Prediction) -> list[str]:
     )
     texts = [f"{text}: {_names(layers)}" for text, layers in cases if layers]
     return [*texts, *prediction.doubts]
+
+
+def _of_operations(prediction: Prediction) -> list[str]:
+    """What a survey does not know well enough of a network, operation by operation."""
+    least_j = SEEN * prediction.total.energy_j
+    cases = (
+        (
+            "not in the total, their calls are not known",
+            [layer.name for layer in prediction.uncovered],
+        ),
+        (
+            "never measured here, so borrowed from other operations, with a wide interval",
+            [share.operation for share in prediction.shares if share.borrowed > NOTABLE],
+        ),
+        (
+            "extrapolated, at sizes beyond what was surveyed (`ampere survey --like MODEL` measures"
+            " there, --after-steps 20 the model itself)",
+            [
+                f"{share.operation} ({units.percent(share.extrapolated)} of it)"
+                for share in prediction.shares
+                if share.borrowed <= NOTABLE < share.extrapolated
+                and share.extrapolated * share.cost.energy_j > least_j
+            ],
+        ),
+    )
+    return [f"{text}: {', '.join(names[:MOST_NAMES])}" for text, names in cases if names]
 
 
 def _names(layers: Sequence[Layer]) -> str:

@@ -13,10 +13,10 @@ import numpy as np
 
 from ampere.core import units
 from ampere.core.program.widths import Widths
-from ampere.estimators.base import usable
+from ampere.estimators.base import Share, usable
 from ampere.estimators.encoding import STEP
 from ampere.profiles.breakdown import ITSELF, PARTS, Division, Portion
-from ampere.profiles.estimate import interval
+from ampere.profiles.estimate import NOTABLE, Estimate, interval
 from ampere.profiles.landscape import Landscape, landscapes
 from ampere.profiles.profile import Profile
 from ampere.reports.charts import Bar, Dot, band, bars
@@ -54,6 +54,43 @@ def portion_parts(profile: Profile, division: Division) -> Iterator[Part]:
             ],
             "<>>>",
         )
+
+
+def operation_parts(profile: Profile, division: Division) -> Iterator[Part]:
+    """A bar for each operation of the model, where a survey tells what calls cost."""
+    estimate = division.estimate
+    if not estimate.shares:
+        return
+    source = f"estimated from joules {profile.provenance.origin}"
+    rows = [_share_bar(share, estimate) for share in estimate.shares]
+    svg = bars(
+        rows,
+        title=f"Joules of each operation of {division.model}",
+        description=f"{len(rows)} bars, {source}",
+        part_names=(),
+    )
+    yield Text(
+        f"One training step of {division.model} by what it does, whichever layer does it, {source}."
+    )
+    yield Figure("operations", svg, f"Joules a step and shares of the total, {source}.")
+
+
+def _share_bar(share: Share, estimate: Estimate) -> Bar:
+    limits_j = interval(share.cost.energy_j, share.cost.energy_j_std, estimate.method)
+    known = "measured at such sizes"
+    if share.borrowed > NOTABLE:
+        known = "never measured here, borrowed from other operations"
+    elif share.extrapolated > NOTABLE:
+        known = f"{units.percent(share.extrapolated)} beyond the sizes that were measured"
+    return Bar(
+        label=share.operation,
+        note=f"{known}, 90 % interval {' to '.join(map(units.joules, limits_j))}",
+        energy_j=share.cost.energy_j,
+        limits_j=limits_j,
+        share=share.cost.energy_j / estimate.energy_j,
+        group=0,
+        parts=(),
+    )
 
 
 def _portion_bars(division: Division, source: str, part_names: tuple[str, ...]) -> Toggles:

@@ -22,7 +22,7 @@ from ampere.profiles.profile import Profile
 from ampere.reports.charts import Dot, Item, scatter, strip
 from ampere.reports.html import Report
 from ampere.reports.labels import SORTS, moment, network_of, sort_of, took
-from ampere.reports.layer_sections import landscape_parts, portion_parts
+from ampere.reports.layer_sections import landscape_parts, operation_parts, portion_parts
 from ampere.reports.parts import Facts, Figure, Part, Section, Table, Text
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def report(
             Section("The profile", (Facts(_facts(profile)),), half=True),
             Section("What was profiled, in which order", tuple(_order(profile)), half=True),
             Section("Where the joules go", tuple(portion_parts(profile, division))),
+            Section("What operations cost", tuple(operation_parts(profile, division))),
             Section("Layers at other widths", tuple(landscape_parts(profile, division)), half=True),
             Section(against, tuple(_agreement(profile, validation)), half=True),
             Section("All rows", (_rows(profile),)),
