@@ -192,7 +192,7 @@ class AdditiveFit:
 
 def per_joule(layers: Layers, energy: SumProcess) -> Layers:
     """Layers whose mean seconds are proportional to their joules."""
-    return replace(layers, features=energy.costs(layers)[:, None])
+    return replace(layers, features=energy.costs(layers)[:, None], lent=np.zeros((len(layers), 0)))
 
 
 def fit_additive(measurements: Sequence[Measurement], drift: float = STEADY) -> AdditiveFit:

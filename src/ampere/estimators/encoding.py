@@ -18,6 +18,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -53,6 +54,14 @@ def depth_of(layers: Iterable[Layer]) -> int:
     return sum(layer.count for layer in layers)
 
 
+class Lends(Protocol):
+    """Other devices, that say what layers cost there (see lenders.py)."""
+
+    def lend(self, layers: Sequence[Layer]) -> tuple[Array, Array, Array]:
+        """What is typical of each layer (L,), how devices differ (L, e), and doubts (L,)."""
+        ...
+
+
 @dataclass(frozen=True)
 class Encoder:
     """Numbers for the operations, kinds and coordinates of the networks that were measured."""
@@ -64,9 +73,12 @@ class Encoder:
     coordinates: tuple[str, ...]
     traits: tuple[tuple[str, str], ...]  # attributes and values that coefficients may vary with
     rounded: bool = False  # whether FLOPs on tiles are features: for few rows they are too many
+    lenders: Lends | None = None  # other devices, whose costs take the place of features
 
     @classmethod
-    def of(cls, layers: Sequence[Layer], rounded: bool = False) -> Encoder:
+    def of(
+        cls, layers: Sequence[Layer], rounded: bool = False, lenders: Lends | None = None
+    ) -> Encoder:
         """An encoder that knows these layers; its numbers do not depend on their order."""
         named = sorted({(layer.kind.name, layer.kind.operation) for layer in layers}, reverse=True)
         operation_of = dict(sorted(dict(named).items()))  # of several, the first in the alphabet
@@ -83,6 +95,7 @@ class Encoder:
             tuple(names),
             _varied_traits(layers),
             rounded,
+            lenders,
         )
 
     def encode(self, layers: Sequence[Layer]) -> Layers:
@@ -102,8 +115,17 @@ class Encoder:
         op = np.array([self.operations.get(name, _foreign(name)) for name in operations], int)
         kinds = [layer.kind.name for layer in layers]
         widths = [[np.array([width]) for width in layer.widths.values()] for layer in layers]
+        own = np.array([self._features(layer) for layer in layers]).reshape(n, FEATURES)
+        unsized = np.array([self.is_unsized(name) for name in operations], bool)
+        lent = np.zeros((n, 0))
+        if self.lenders is not None:
+            typical, lent, doubt = self.lenders.lend(layers)
+            known = typical > 0
+            own = np.column_stack([np.where(known[:, None], 0.0, own), typical])
+            novel = np.where(known, doubt, novel)
+            unsized &= ~known
         return Layers(
-            features=np.array([self._features(layer) for layer in layers]).reshape(n, FEATURES),
+            features=own,
             x=x,
             op=op,
             kind=np.array([self.kinds.get(name, _foreign(name)) for name in kinds], int),
@@ -111,7 +133,8 @@ class Encoder:
             stairs=np.array([stairs(each, 1)[0] for each in widths]).reshape(n, STAIRS),
             traits=np.array([self._traits(layer) for layer in layers]).reshape(n, len(self.traits)),
             novel=novel + (op < 0),
-            unsized=np.array([self.is_unsized(name) for name in operations], bool),
+            unsized=unsized,
+            lent=lent,
         )
 
     def _traits(self, layer: Layer) -> list[float]:
