@@ -22,6 +22,10 @@ CONFIDENCE = 0.9
 SYMMETRIC = ("paper",)
 MOST_REACH = 100.0  # of an interval in logarithms: beyond it nothing is known
 MOST_NAMES = 20  # of layers in a warning
+UNSETTLED = (  # which matters to whoever looks at lines, not at totals
+    "how joules divide between these layers and others is open, the total is known better"
+    " (variants settle it: `ampere profile --per-layer`)"
+)
 
 # A line is unsettled if its deviation is more than this share of it, while the total is known so
 # many times as well; layers that take less than this share of the total are not worth a word.
@@ -295,8 +299,7 @@ def _warnings(prediction: Prediction) -> list[str]:
             [line.layer for line in lines if line.extrapolated and not line.borrowed],
         ),
         (
-            "how joules divide between these layers and others is open, the total is known better"
-            " (variants settle it: `ampere profile --per-layer`)",
+            UNSETTLED,
             [line.layer for line in lines if line.unsettled],
         ),
     )

@@ -75,11 +75,21 @@ class Profile:
 
         With `keep_fit`, what fitting it finds is kept in the user's cache, and used the next time.
         """
-        data = journal_bytes(path)
+        return cls.parse(path, journal_bytes(path), method, keep_fit=keep_fit)
+
+    @classmethod
+    def parse(
+        cls,
+        path: str | os.PathLike[str],
+        data: bytes,
+        method: str = "additive",
+        *,
+        keep_fit: bool = False,
+    ) -> Profile:
+        """The profile that these bytes of a journal are; `path` is for messages."""
         header, measurements = parse_journal(path, data)
-        cache = FitCache.of(data) if keep_fit else None
         profile = cls(tuple(measurements), header, method)
-        profile._fits.cache = cache
+        profile._fits.cache = FitCache.of(data) if keep_fit else None
         return profile
 
     def save(self, path: str | os.PathLike[str]) -> None:
