@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from ampere.core.arrays import Array
-from ampere.core.layers import Layer, LayerIdentity
+from ampere.core.layers import Layer
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, inflation, usable
@@ -37,12 +37,15 @@ from ampere.estimators.encoding import (
     in_order,
     numbers_of,
 )
+from ampere.estimators.lenders import Lenders
 from ampere.estimators.processes import sum_process
+from ampere.estimators.processes.comparison import lead
 from ampere.estimators.processes.linear_mean import Layers
 from ampere.estimators.processes.mode import Solution
 from ampere.estimators.processes.sum_process import ODD, Assumed, SumProcess
 from ampere.estimators.processes.totals import Rows
 from ampere.estimators.rejection import ENOUGH, gross_faults, suspects, wrong_joules, wrong_seconds
+from ampere.estimators.selection import some_rows
 from ampere.records.measurement import Measurement
 
 ROUGH = 0.1  # relative scatter above which the user is told
@@ -50,11 +53,12 @@ NOTABLE = 0.03  # relative difference between a network and its layers that is w
 RARELY = 0.2  # share of layers with an odd width, below which rows do not tell what these cost
 # Of seconds for each joule: how far the watts of operations differ, and nothing else.
 PER_JOULE = Assumed(coefficient=0.3, beyond=0.0, odd=0.0)
+# Of what other devices lend: how far operations differ from them, where lenders know the rest.
+LENT = Assumed(coefficient=0.3, beyond=0.0, odd=0.0)
+CONTRADICTED = 3.0  # log odds against the lenders (20 to 1), from which on they are left out
 
 DEEPER = 0.5  # octaves beyond the deepest measured network that are worth telling
 ADVICE = "profile the largest that you will ask about (--candidate), or add --after-steps 20"
-
-MOST_ROWS, MOST_DISTINCT = 1000, 4000  # of a fit, whose time grows with the cube of both
 
 Bounds = Mapping[str, Mapping[str, tuple[float, float]]]
 
@@ -72,12 +76,13 @@ class AdditiveFit:
     bounds: Bounds
     rejected: tuple[Rejection, ...] = ()
     unused: int = 0  # rows more than a fit takes
+    refused: tuple[str, ...] = ()  # other devices, that these rows contradict
     method: str = field(default="additive", init=False)
 
     def predict(self, layers: Sequence[Layer]) -> Prediction:
         """Lines and total, with the covariance between layers in the total's deviation."""
         covered = [layer for layer in layers if self.encoder.covers(layer)]
-        if not any(self.encoder.operation(layer) in self.encoder.operations for layer in covered):
+        if not any(map(self.encoder.is_familiar, covered)):
             return Prediction((), Cost(math.nan, math.nan), tuple(layers))  # nothing is familiar
         uncovered = tuple(layer for layer in layers if not self.encoder.covers(layer))
         whole = (*covered, STEP)
@@ -85,13 +90,29 @@ class AdditiveFit:
         networks = [*((layer,) for layer in whole), *pairs, whole, whole]
         *costs, mean, total = self._costs(networks, depth_context(covered), noisy=True)
         lines = tuple(
-            Line(layer, cost, self.is_extrapolated(layer), not self.encoder.knows(layer))
+            Line(layer, cost, self.is_extrapolated(layer), self._is_borrowed(layer))
             for layer, cost in zip(whole, costs[: len(whole)], strict=True)
         )
         stds = [cost.energy_j_std for cost in costs]
         open_j = tuple(map(min, stds[: len(whole)], stds[len(whole) :]))
         doubts = self._doubts(covered)
-        return Prediction(lines, total, uncovered, mean.energy_j_std, doubts, open_j)
+        lent = self._lent(whole)
+        return Prediction(lines, total, uncovered, mean.energy_j_std, doubts, open_j, lent)
+
+    def _is_borrowed(self, layer: Layer) -> bool:
+        """Whether its kind was never measured, here or on a device that lends."""
+        return layer.kind.name not in self.bounds
+
+    def _lent(self, layers: Sequence[Layer]) -> dict[str, float]:
+        """How much of what is said of a network comes from each of the other devices."""
+        lenders = self.encoder.lenders
+        if not isinstance(lenders, Lenders):
+            return {}
+        some, counts = distinct([layers])
+        encoded = self.encoder.encode(some)
+        share = counts[0] * self.energy.costs(encoded)
+        share /= share.sum()
+        return lenders.parts(some, share, self.energy.point.w, self.energy.openness(encoded, share))
 
     def _doubts(self, layers: Sequence[Layer]) -> tuple[str, ...]:
         """What a network has that no measured one had."""
@@ -146,6 +167,9 @@ class AdditiveFit:
     def notes(self) -> tuple[str, ...]:
         """What a user should know of how well layers add up here."""
         texts = [f"left out: {rejection.reason}" for rejection in self.rejected]
+        if self.refused:
+            names = ", ".join(self.refused)
+            texts.append(f"the rows here contradict {names}: nothing is borrowed from other devices")
         if self.unused:
             used = len(self.measurements)
             texts.append(f"{used} rows drawn at random were fitted, {self.unused} were not used")
@@ -195,13 +219,18 @@ def per_joule(layers: Layers, energy: SumProcess) -> Layers:
     return replace(layers, features=energy.costs(layers)[:, None], lent=np.zeros((len(layers), 0)))
 
 
-def fit_additive(measurements: Sequence[Measurement], drift: float = STEADY) -> AdditiveFit:
+def fit_additive(
+    measurements: Sequence[Measurement], drift: float = STEADY, lenders: Lenders | None = None
+) -> AdditiveFit:
     """Fit all whole training steps; their order does not matter.
 
-    `drift` is what is usual of such a device: what rows of one moment cannot tell.
+    Args:
+        measurements: The rows.
+        drift: What is usual of such a device: what rows of one moment cannot tell.
+        lenders: Other devices, that this one may be like.
     """
     every = in_order(usable(measurements))
-    rows = _some(every)
+    rows = some_rows(every)
     drift = seen_drift(rows, drift)
     unused = len(every) - len(rows)
     if not rows:
@@ -221,6 +250,8 @@ def fit_additive(measurements: Sequence[Measurement], drift: float = STEADY) -> 
         rejected += [Rejection(rows[i], reason) for i, reason in wrong.items()]
         rows = [row for i, row in enumerate(rows) if i not in wrong]
         fit = without if len(wrong) == len(doubted) else _fit(rows, drift, fit)
+    if lenders is not None:
+        fit = _borrowing(fit, drift, lenders)
     fit, late = _without_wrong_seconds(_timed(fit, _with_seconds(rows)))
     return replace(fit, rejected=(*rejected, *late), unused=unused)
 
@@ -231,6 +262,7 @@ def rebuild_additive(
     energy: Solution,
     time: Solution | None,
     rejected: Sequence[Rejection],
+    lenders: Lenders | None = None,
 ) -> AdditiveFit:
     """The fit that `fit_additive` made of these rows, from what it found: nothing is searched for.
 
@@ -239,32 +271,19 @@ def rebuild_additive(
     faulty = {id(rejection.row) for rejection in rejected if not rejection.seconds_only}
     mistimed = {id(rejection.row) for rejection in rejected}
     every = in_order(usable(measurements))
-    some = _some(every)
+    some = some_rows(every)
     rows = [row for row in some if id(row) not in faulty]
     unused = len(every) - len(some)
-    fit = replace(_conditioned(rows, energy), rejected=tuple(rejected), unused=unused)
+    lent = lenders if energy.lent else None
+    fit = replace(
+        _conditioned(rows, energy, lenders=lent),
+        rejected=tuple(rejected),
+        unused=unused,
+        refused=() if lenders is lent else lenders.names,
+    )
     if time is None:
         return fit
     return _timed(fit, [row for row in _with_seconds(rows) if id(row) not in mistimed], time)
-
-
-def _some(rows: list[Measurement]) -> list[Measurement]:
-    """All rows, or so many of them, drawn at random, that a fit ends and fits into memory.
-
-    Raises:
-        DataError: None of them has few enough layers.
-    """
-    order = np.random.default_rng(0).permutation(len(rows))
-    chosen: list[int] = []
-    layers: set[LayerIdentity] = set()
-    for i in map(int, order):
-        own = {layer.identity for layer in rows[i].layers}
-        if len(chosen) < MOST_ROWS and len(layers | own) <= MOST_DISTINCT:
-            chosen.append(i)
-            layers |= own
-    if rows and not chosen:
-        raise DataError(f"more than {MOST_DISTINCT} different layers are too many for a fit")
-    return [rows[i] for i in sorted(chosen)]
 
 
 def _without_wrong_seconds(fit: AdditiveFit) -> tuple[AdditiveFit, list[Rejection]]:
@@ -298,14 +317,29 @@ def _fit(
 
 
 def _conditioned(
-    rows: Sequence[Measurement], solution: Solution, encoder: Encoder | None = None
+    rows: Sequence[Measurement],
+    solution: Solution,
+    encoder: Encoder | None = None,
+    lenders: Lenders | None = None,
 ) -> AdditiveFit:
     """The fit of these rows by what was found before."""
     layers, counts = distinct([(*row.layers, STEP) for row in rows])
     joules = _rows(rows, counts, [row.energy_j for row in rows])
-    encoder = encoder or Encoder.of(layers, rounded=solution.rounded)
+    encoder = encoder or Encoder.of(layers, solution.rounded, lenders)
     energy = sum_process.condition(encoder.encode(layers), joules, solution)
     return _made(rows, layers, encoder, energy)
+
+
+def _borrowing(fit: AdditiveFit, drift: float, lenders: Lenders) -> AdditiveFit:
+    """The fit of the same rows with what other devices say for its mean, unless they refute it."""
+    rows = fit.energy.rows
+    encoder = Encoder.of(fit.layers, lenders=lenders)
+    encoded = encoder.encode(fit.layers)
+    found = sum_process.search(encoded, rows, replace(LENT, slow=drift))
+    energy = sum_process.condition(encoded, rows, replace(found, lent=True))
+    if lead(fit.energy, energy) > CONTRADICTED:
+        return replace(fit, refused=lenders.names)
+    return _made(fit.measurements, fit.layers, encoder, energy)
 
 
 def _made(
@@ -318,7 +352,7 @@ def _made(
         layers=tuple(layers),
         energy=energy,
         time=None,
-        bounds=bounds_by_kind(layers),
+        bounds=bounds_by_kind([*layers, *(encoder.lenders.layers if encoder.lenders else ())]),
     )
 
 

@@ -18,7 +18,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -54,11 +54,25 @@ def depth_of(layers: Iterable[Layer]) -> int:
     return sum(layer.count for layer in layers)
 
 
-class Lends(Protocol):
-    """Other devices, that say what layers cost there (see lenders.py)."""
+class Lent(NamedTuple):
+    """What other devices say of layers."""
 
-    def lend(self, layers: Sequence[Layer]) -> tuple[Array, Array, Array]:
-        """What is typical of each layer (L,), how devices differ (L, e), and doubts (L,)."""
+    typical: Array  # cost of each; 0 where they know nothing of it, (L,)
+    apart: Array  # ways in which devices differ there, in standard deviations, (L, e)
+    doubt: Array  # how uncertain they are themselves, as a number of novelties, (L,)
+
+
+class Lends(Protocol):
+    """Other devices (see lenders.py)."""
+
+    layers: tuple[Layer, ...]
+
+    def lend(self, layers: Sequence[Layer]) -> Lent:
+        """What they say of these layers."""
+        ...
+
+    def knows(self, layer: Layer) -> bool:
+        """Whether they say anything of it."""
         ...
 
 
@@ -122,8 +136,10 @@ class Encoder:
             typical, lent, doubt = self.lenders.lend(layers)
             known = typical > 0
             own = np.column_stack([np.where(known[:, None], 0.0, own), typical])
-            novel = np.where(known, doubt, novel)
+            novel = np.where(known, doubt, novel + (op < 0))
             unsized &= ~known
+        else:
+            novel += op < 0
         return Layers(
             features=own,
             x=x,
@@ -132,7 +148,7 @@ class Encoder:
             id=np.array([_number(layer.identity) for layer in layers], int),
             stairs=np.array([stairs(each, 1)[0] for each in widths]).reshape(n, STAIRS),
             traits=np.array([self._traits(layer) for layer in layers]).reshape(n, len(self.traits)),
-            novel=novel + (op < 0),
+            novel=novel,
             unsized=unsized,
             lent=lent,
         )
@@ -151,9 +167,17 @@ class Encoder:
 
     def covers(self, layer: Layer) -> bool:
         """Whether anything can be said of a layer: it has the features that the mean takes."""
-        if self.is_unsized(self.operation(layer)):
+        if self.is_unsized(self.operation(layer)) or self.is_lent(layer):
             return True
         return layer.features.flops is not None and bool(self.counted - {STEP.kind.operation})
+
+    def is_lent(self, layer: Layer) -> bool:
+        """Whether other devices say what it costs."""
+        return self.lenders is not None and self.lenders.knows(layer)
+
+    def is_familiar(self, layer: Layer) -> bool:
+        """Whether its operation was measured, here or on other devices."""
+        return self.operation(layer) in self.operations or self.is_lent(layer)
 
     def operation(self, layer: Layer) -> str:
         """The operation as it was measured, or as it is named."""

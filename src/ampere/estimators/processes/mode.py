@@ -32,6 +32,7 @@ class Solution:
     beta: Array
     log_density: float = 0.0  # of the rows and hyper-parameters, where these were searched for
     rounded: bool = False  # whether FLOPs on tiles are among the features
+    lent: bool = False  # whether what other devices say stands in the place of features
 
 
 class Point(NamedTuple):
