@@ -31,6 +31,7 @@ from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive, per_joule
 from ampere.estimators.base import inflation, usable
 from ampere.estimators.encoding import depth_of, distinct
+from ampere.estimators.lenders import Lenders
 from ampere.estimators.processes.sum_process import SumProcess
 from ampere.records.failure import Cause
 from ampere.records.measurement import Measurement
@@ -61,6 +62,7 @@ class Prober:
     guide: str = "energy"  # or time, where joules come too late to guide
     effort: Effort = field(default_factory=Effort)
     divided: Sequence[Sequence[Layer]] = ()
+    lenders: Lenders | None = None  # other devices, that this one may be like
     ended: bool = field(default=False, init=False)
     cut_short: bool = field(default=False, init=False)
 
@@ -161,13 +163,14 @@ class Prober:
             return None
         full = _last_refit(len(rows))
         if self._fit is None or self._fitted < full:
-            self._fit, self._fitted = fit_additive(rows[:full]), full
+            self._fit, self._fitted = fit_additive(rows[:full], lenders=self.lenders), full
             self._added = full
         for i in range(self._added, len(rows)):
             try:
                 self._fit = self._fit.tell(rows[i])
             except DataError:  # a kind that was not seen before, or a surprise
-                self._fit, self._fitted = fit_additive(rows[: i + 1]), i + 1
+                self._fit = fit_additive(rows[: i + 1], lenders=self.lenders)
+                self._fitted = i + 1
         self._added = len(rows)
         return self._fit
 
@@ -245,6 +248,7 @@ def make_prober(
     effort: Effort | None = None,
     recorded: Sequence[Network] = (),
     pool: int = POOL,
+    lenders: Lenders | None = None,
 ) -> Prober:
     """Who asks for members of a model's family, the ends of its widths first, and for variants.
 
@@ -291,4 +295,5 @@ def make_prober(
         strategy.guide,
         effort or Effort(),
         divided,
+        lenders,
     )

@@ -45,7 +45,7 @@ from ampere.estimators.processes.mode import Solution
 from ampere.estimators.processes.sum_process import ODD, Assumed, SumProcess
 from ampere.estimators.processes.totals import Rows
 from ampere.estimators.rejection import ENOUGH, gross_faults, suspects, wrong_joules, wrong_seconds
-from ampere.estimators.selection import some_rows
+from ampere.estimators.selection import arrays_of, some_rows, with_seconds
 from ampere.records.measurement import Measurement
 
 ROUGH = 0.1  # relative scatter above which the user is told
@@ -143,7 +143,7 @@ class AdditiveFit:
         rows = in_order([*self.measurements, row])
         fit = _conditioned(rows, self.energy.solution, self.encoder)
         if self.time is not None:
-            fit = _timed(fit, in_order([*self.timed, *_with_seconds([row])]), self.time.solution)
+            fit = _timed(fit, in_order([*self.timed, *with_seconds([row])]), self.time.solution)
         return replace(fit, rejected=self.rejected, unused=self.unused)
 
     def _is_timed(self, layers: Sequence[Layer]) -> bool:
@@ -169,7 +169,7 @@ class AdditiveFit:
         texts = [f"left out: {rejection.reason}" for rejection in self.rejected]
         if self.refused:
             names = ", ".join(self.refused)
-            texts.append(f"the rows here contradict {names}: nothing is borrowed from other devices")
+            texts.append(f"nothing is borrowed from {names}: the rows here are likelier without")
         if self.unused:
             used = len(self.measurements)
             texts.append(f"{used} rows drawn at random were fitted, {self.unused} were not used")
@@ -252,7 +252,7 @@ def fit_additive(
         fit = without if len(wrong) == len(doubted) else _fit(rows, drift, fit)
     if lenders is not None:
         fit = _borrowing(fit, drift, lenders)
-    fit, late = _without_wrong_seconds(_timed(fit, _with_seconds(rows)))
+    fit, late = _without_wrong_seconds(_timed(fit, with_seconds(rows)))
     return replace(fit, rejected=(*rejected, *late), unused=unused)
 
 
@@ -279,11 +279,11 @@ def rebuild_additive(
         _conditioned(rows, energy, lenders=lent),
         rejected=tuple(rejected),
         unused=unused,
-        refused=() if lenders is lent else lenders.names,
+        refused=() if lenders is None or energy.lent else lenders.names,
     )
     if time is None:
         return fit
-    return _timed(fit, [row for row in _with_seconds(rows) if id(row) not in mistimed], time)
+    return _timed(fit, [row for row in with_seconds(rows) if id(row) not in mistimed], time)
 
 
 def _without_wrong_seconds(fit: AdditiveFit) -> tuple[AdditiveFit, list[Rejection]]:
@@ -308,7 +308,7 @@ def _fit(
 ) -> AdditiveFit:
     """The fit of the joules of all of these rows; that of nearly the same rows may be known."""
     layers, counts = distinct([(*row.layers, STEP) for row in rows])
-    joules = _rows(rows, counts, [row.energy_j for row in rows])
+    joules = arrays_of(rows, counts, [row.energy_j for row in rows])
     if before is None:
         encoder, energy = _likelier(layers, joules, drift)
     else:
@@ -324,7 +324,7 @@ def _conditioned(
 ) -> AdditiveFit:
     """The fit of these rows by what was found before."""
     layers, counts = distinct([(*row.layers, STEP) for row in rows])
-    joules = _rows(rows, counts, [row.energy_j for row in rows])
+    joules = arrays_of(rows, counts, [row.energy_j for row in rows])
     encoder = encoder or Encoder.of(layers, solution.rounded, lenders)
     energy = sum_process.condition(encoder.encode(layers), joules, solution)
     return _made(rows, layers, encoder, energy)
@@ -395,27 +395,10 @@ def _timed(
     if not rows:
         return fit
     counts = count([(*row.layers, STEP) for row in rows], fit.layers)
-    seconds = _rows(rows, counts, [row.time_s for row in rows])
+    seconds = arrays_of(rows, counts, [row.time_s for row in rows])
     encoded = per_joule(fit.encoder.encode(fit.layers), fit.energy)
     if solution is None:
         time = sum_process.fit(encoded, seconds, PER_JOULE)
     else:
         time = sum_process.condition(encoded, seconds, solution)
     return replace(fit, time=time, timed=tuple(rows))
-
-
-def _rows(rows: Sequence[Measurement], counts: Array, values: Sequence[float]) -> Rows:
-    """Measurements as arrays, with their joules or their seconds as values."""
-    numbers = {name: i for i, name in enumerate(sorted({row.sitting for row in rows} - {""}))}
-    return Rows(
-        counts=counts,
-        y=np.array(values),
-        known_std=np.array([row.error for row in rows]),
-        context=np.array([depth_context(row.layers) for row in rows]),
-        when=np.array([row.timestamp for row in rows]),
-        sitting=np.array([numbers.get(row.sitting, -1) for row in rows], int),
-    )
-
-
-def _with_seconds(rows: Sequence[Measurement]) -> list[Measurement]:
-    return [row for row in rows if row.time_s_per_step is not None]

@@ -65,7 +65,10 @@ class Lent(NamedTuple):
 class Lends(Protocol):
     """Other devices (see lenders.py)."""
 
-    layers: tuple[Layer, ...]
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Those that were measured there."""
+        ...
 
     def lend(self, layers: Sequence[Layer]) -> Lent:
         """What they say of these layers."""

@@ -50,7 +50,7 @@ class Lender:
     def digest(self) -> str:
         """What tells its rows from all others'."""
         rows = [
-            (row.energy_j, row.time_s_per_step, [(each.identity, each.count) for each in row.layers])
+            [row.energy_j, row.time_s_per_step, *((one.identity, one.count) for one in row.layers)]
             for row in self.fit.measurements
         ]
         return hashlib.blake2b(repr(rows).encode(), digest_size=8).hexdigest()
@@ -131,8 +131,7 @@ class Lenders:
         weights = np.maximum(typical * (1 - like.sum()) + like, 0.0)
         weights /= max(float(weights.sum()), 1e-300)
         return {
-            name: borrowed * float(weight)
-            for name, weight in zip(self.names, weights, strict=True)
+            name: borrowed * float(weight) for name, weight in zip(self.names, weights, strict=True)
         }
 
     def _weights(self, logs: Array, var: Array) -> tuple[Array, Array]:

@@ -4,7 +4,8 @@ A measured total is a sum over layers, so totals are conditioned on directly, an
 isolated. Deviations stand in the exponent, so that a small layer and a large one deviate alike, and
 nothing costs less than 0:
 
-    log cost of a layer     =  log m + s · γ + l · w + u    m = features · beta · exp(b + traits · δ)
+    log cost of a layer     =  log m + s · γ + l · w + u
+                          m =  features · beta · exp(b + traits · δ)
     log total of a network  =  log Σ cost + g(context)
     log measured total      =  log total + drift of the sitting + slow drift + noise
 
