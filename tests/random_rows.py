@@ -35,7 +35,7 @@ HYPER = Hyper(
 )
 
 
-OPERATIONS, KINDS, FEATURES, STAIRS, TRAITS = 2, 3, 3, 2, 2
+OPERATIONS, KINDS, FEATURES, STAIRS, TRAITS, LENT = 2, 3, 3, 2, 2, 2
 
 
 seeds = st.integers(0, 10_000)
@@ -60,6 +60,7 @@ def some_layers(n: int, seed: int, known: bool = True) -> Layers:
         traits=rng.integers(0, 2, (n, TRAITS)).astype(float),
         novel=(op < 0).astype(float),
         unsized=np.zeros(n, bool),
+        lent=rng.uniform(-0.5, 0.5, (n, LENT)),
     )
 
 

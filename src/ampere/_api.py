@@ -43,6 +43,7 @@ from ampere.devices.base import Device
 from ampere.devices.recorded import RecordedDevice
 from ampere.devices.registry import device_or_local, opening
 from ampere.errors import DataError, MeasurementFailed, MeterError
+from ampere.estimators.lenders import Lenders
 from ampere.evaluation.check import PAUSE_S, Check
 from ampere.evaluation.check import check as check_device
 from ampere.evaluation.evaluate import BASELINES
@@ -86,6 +87,7 @@ def profile(
     sittings: int = 1,
     pause_s: float = 180.0,
     any_device: bool = False,
+    lenders: Lenders | None = None,
     watch: Watch = unwatched,
 ) -> Profile:
     """Profile a model's family on a device; the file at `path` grows as it goes.
@@ -94,7 +96,8 @@ def profile(
     if these are what will be asked about; with `Strategy(per_layer=True)` also so that single
     layers are. A profile that is already there goes on where it stopped, trained as it was unless
     `training` is given. At the end it comes back to two of its networks, `sittings` times, the
-    first time at once and then after a pause of `pause_s` each.
+    first time at once and then after a pause of `pause_s` each. `lenders` are other devices that
+    this one may be like: fewer measurements of its own will do.
     """
     strategy = strategy or Strategy()
     training = training or training_for(path)
@@ -113,7 +116,7 @@ def profile(
             recorded = _recorded(device, itself)
             if recorded and strategy.method == "paper":
                 raise DataError("a recorded device has no variants to choose: use method additive")
-            profiler = make_profiler(itself, strategy, asked_about, effort, recorded)
+            profiler = make_profiler(itself, strategy, asked_about, effort, recorded, lenders)
             resume(profiler, journal.measurements)
             run_profiler(
                 profiler,
@@ -133,7 +136,8 @@ def profile(
         )
     if profiler.cut_short:
         notes.append("a limit ended it early: the same command goes on and refines it")
-    return Profile(measurements, journal.header, strategy.method, strategy.kernel, tuple(notes))
+    learned = Profile(measurements, journal.header, strategy.method, strategy.kernel, tuple(notes))
+    return learned.borrowing(lenders)
 
 
 def training_for(path: str | Path) -> Training:

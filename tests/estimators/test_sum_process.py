@@ -40,7 +40,7 @@ def joined(a: Layers, b: Layers) -> Layers:
 
 
 def log_costs(
-    layers: Layers, process: SumProcess, u: Array, b: Array, gamma: Array, delta: Array
+    layers: Layers, process: SumProcess, u: Array, b: Array, gamma: Array, delta: Array, w: Array
 ) -> Array:
     """Logarithms of what layers cost, from the definition."""
     hyper = process.hyper
@@ -49,7 +49,7 @@ def log_costs(
         off = hyper.coefficient * b[op] + hyper.trait * layers.traits[i] @ delta
         m = layers.features[i] @ (process.beta[op] * np.exp(off))
         steps = hyper.stairs * layers.stairs[i] @ gamma[op] + hyper.odd * layers.stairs[i, -1]
-        logs.append(math.log(m) + steps + u[i])
+        logs.append(math.log(m) + steps + layers.lent[i] @ w + u[i])
     return np.array(logs)
 
 
@@ -116,7 +116,7 @@ def test_a_single_layer_is_a_process_of_logarithms(seed: int) -> None:
     flat = replace(HYPER, coefficient=1e-9, stairs=1e-9, trait=1e-9, context=1e-9, odd=0.0)
     process = conditioned(layers, rows, flat)
     m = np.array([layers.features[i] @ process.beta[op] for i, op in enumerate(layers.op)])
-    k = covariance_by_definition(layers, layers, flat)
+    k = covariance_by_definition(layers, layers, flat) + layers.lent @ layers.lent.T
     noise = flat.noise**2 * (m / flat.size) ** -flat.fading + rows.known_std**2
     expected = k @ np.linalg.solve(k + np.diag(noise), np.log(rows.y / m))
     np.testing.assert_allclose(np.log(process.costs(layers) / m), expected, rtol=1e-6, atol=1e-9)

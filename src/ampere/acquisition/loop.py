@@ -19,6 +19,7 @@ from ampere.core.variants import Variant
 from ampere.core.workloads import Workload, WorkloadIdentity, workload_identity
 from ampere.devices.base import Device
 from ampere.errors import DataError, FingerprintError, JournalError
+from ampere.estimators.lenders import Lenders
 from ampere.records.journal import Header, Journal
 from ampere.records.measurement import Measurement
 from ampere.sittings.effort import Effort
@@ -77,13 +78,16 @@ def make_profiler(
     asked_about: Sequence[Sequence[Layer]] = (),
     effort: Effort | None = None,
     recorded: Sequence[Network] = (),
+    lenders: Lenders | None = None,
 ) -> Profiler:
     """Who decides by the method of a strategy."""
     from ampere.pytorch.models import plan_variants
 
     if strategy.method == "paper":
+        if lenders is not None:
+            raise DataError("only the additive method learns from other devices: leave paper")
         return Isolator(plan_variants(itself.layers), strategy)
-    return make_prober(itself, strategy, asked_about, effort, recorded)
+    return make_prober(itself, strategy, asked_about, effort, recorded, lenders=lenders)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive, per_joule
 from ampere.estimators.base import inflation, usable
 from ampere.estimators.encoding import depth_of, distinct
+from ampere.estimators.lenders import Lenders
 from ampere.estimators.processes.sum_process import SumProcess
 from ampere.records.failure import Cause
 from ampere.records.measurement import Measurement
@@ -63,6 +64,7 @@ class Prober:
     divided: Sequence[Sequence[Layer]] = ()
     start: int = START
     refit: float = REFIT
+    lenders: Lenders | None = None  # other devices, that this one may be like
     ended: bool = field(default=False, init=False)
     cut_short: bool = field(default=False, init=False)
 
@@ -174,13 +176,14 @@ class Prober:
             return None
         full = _last_refit(len(rows), self.refit)
         if self._fit is None or self._fitted < full:
-            self._fit, self._fitted = fit_additive(rows[:full]), full
+            self._fit, self._fitted = fit_additive(rows[:full], lenders=self.lenders), full
             self._added = full
         for i in range(self._added, len(rows)):
             try:
                 self._fit = self._fit.tell(rows[i])
             except DataError:  # a kind that was not seen before, or a surprise
-                self._fit, self._fitted = fit_additive(rows[: i + 1]), i + 1
+                self._fit = fit_additive(rows[: i + 1], lenders=self.lenders)
+                self._fitted = i + 1
         self._added = len(rows)
         return self._fit
 
@@ -262,6 +265,7 @@ def make_prober(
     effort: Effort | None = None,
     recorded: Sequence[Network] = (),
     pool: int = POOL,
+    lenders: Lenders | None = None,
 ) -> Prober:
     """Who asks for members of a model's family, the ends of its widths first, and for variants.
 
@@ -308,4 +312,5 @@ def make_prober(
         strategy.guide,
         effort or Effort(),
         divided,
+        lenders=lenders,
     )

@@ -16,10 +16,10 @@ from ampere.cli.options import (
     AcceptBusy,
     AsJson,
     Job,
+    LikeDevices,
     Machine,
     Method,
     MixDevices,
-    ProfilePath,
     TrainingOptions,
     above_zero,
     at_most,
@@ -29,7 +29,13 @@ from ampere.errors import NotCovered
 
 if TYPE_CHECKING:
     from ampere.core.layers import Layer
+    from ampere.profiles.estimate import Estimate
     from ampere.profiles.profile import Profile
+
+_NO_PROFILE = (
+    "--profile FILE is missing; --like-devices can do without it, but not with --after-steps or"
+    " --method paper"
+)
 
 
 @dataclass(frozen=True)
@@ -57,9 +63,12 @@ class Subject:
 
 
 def estimate(
-    path: ProfilePath,
     training: TrainingOptions,
     subject: Subject,
+    path: Annotated[
+        Path | None, typer.Option("--profile", metavar="FILE", help="The profile's file.")
+    ] = None,
+    like_devices: LikeDevices = None,
     job: Job = Job(),
     battery_wh: Annotated[
         float | None,
@@ -83,9 +92,9 @@ def estimate(
     """Estimate what training a model will cost.
 
     Joules and seconds, with an interval and layer by layer, from a profile that covers its layers.
+    With --like-devices, what it does not tell is borrowed from other devices; without --profile,
+    all is.
     """
-    from ampere.profiles.profile import Profile
-
     model, layers = training.named(subject.model or "") or None, subject.layers
     if after_steps is not None and model is None:
         raise typer.BadParameter("--after-steps needs MODEL: layers alone cannot run")
@@ -93,9 +102,13 @@ def estimate(
         raise typer.BadParameter("--device, its settings and --accept-busy go with --after-steps")
     if layers is not None and training != TrainingOptions(batch_size=training.batch_size):
         raise typer.BadParameter("layers say themselves how they are trained: leave that out")
-    profile = Profile.load(path, method, keep_fit=True)
     if job.epochs is not None and layers is not None and training.batch_size is None:
         raise typer.BadParameter("--epochs with --layers needs --batch-size")
+    if path is None:
+        if like_devices is None or after_steps is not None or method != "additive":
+            raise typer.BadParameter(_NO_PROFILE)
+        return _printed(_unmeasured(subject, training, job, battery_wh, like_devices), as_json)
+    profile = _loaded(path, method, like_devices)
     settings = training.over(profile.training)
     steps = job.length(settings.batch_size) or 1
     if after_steps is not None and model is not None:
@@ -112,11 +125,50 @@ def estimate(
             f"{path} covers no layer of {model or layers}: {_made_for(profile)}; profile this model"
             " first, with `ampere profile` and the same options"
         ) from None
+    return _printed(answer, as_json)
+
+
+def _printed(answer: Estimate, as_json: bool) -> str:
     if as_json:
         for text in answer.warnings:
             say(f"warning: {text}")
         return json_text(answer.to_json())
     return repr(answer)
+
+
+def _loaded(path: Path, method: str, like_devices: str | None) -> Profile:
+    """The profile, with other devices to borrow from, if any were named."""
+    from ampere.profiles.profile import Profile
+
+    profile = Profile.load(path, method, keep_fit=True)
+    if like_devices is None:
+        return profile
+    if method != "additive":
+        raise typer.BadParameter("only the additive method borrows: leave --method paper")
+    from ampere.profiles.borrowing import make_lenders, read_entries
+
+    return profile.borrowing(make_lenders(read_entries(like_devices, path), profile))
+
+
+def _unmeasured(
+    subject: Subject,
+    training: TrainingOptions,
+    job: Job,
+    battery_wh: float | None,
+    like_devices: str,
+) -> Estimate:
+    """What other devices say of one that was never metered."""
+    from ampere.profiles import borrowing
+
+    entries = borrowing.read_entries(like_devices)
+    settings = training.over(borrowing.usual_training(entries))
+    asked = subject.read()
+    if isinstance(asked, str):
+        from ampere.pytorch.models import read
+
+        asked = read(asked, training.input, settings)
+    steps = job.length(settings.batch_size) or 1
+    return borrowing.estimate_unmeasured(asked, entries, steps=steps, battery_wh=battery_wh)
 
 
 def _sharpened(

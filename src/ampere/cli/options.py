@@ -105,6 +105,13 @@ Model = Annotated[
 ProfilePath = Annotated[
     Path, typer.Option("--profile", metavar="FILE", help="The profile's file.", show_default=False)
 ]
+LikeDevices = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR|FILES",
+        help="Profiles of other devices to borrow from: a folder, or files with commas between.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 MixDevices = Annotated[
     bool, typer.Option("--any-device", help="Mix measurements of different devices.")

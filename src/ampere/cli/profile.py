@@ -16,6 +16,7 @@ from ampere.cli.options import (
     MANY,
     AsJson,
     Care,
+    LikeDevices,
     Machine,
     Method,
     MixDevices,
@@ -33,6 +34,7 @@ from ampere.errors import Busy
 
 if TYPE_CHECKING:
     from ampere.acquisition.strategy import Strategy
+    from ampere.estimators.lenders import Lenders
     from ampere.profiles.profile import Profile
 
 
@@ -118,6 +120,7 @@ def profile(
     limits: LimitOptions = LimitOptions(),
     machine: Machine = Machine(),
     any_device: MixDevices = False,
+    like_devices: LikeDevices = None,
     care: Care = Care(),
     again: Sittings = Sittings(),
     as_json: AsJson = False,
@@ -132,6 +135,7 @@ def profile(
 
     model = training.named(model)
     strategy = plan.strategy()
+    lenders = None if like_devices is None else _lenders(like_devices, path)
     try:
         with closing(machine.open()) as device, progress() as watch:
             learned = _api.profile(
@@ -148,6 +152,7 @@ def profile(
                 sittings=again.sittings,
                 pause_s=again.pause,
                 any_device=any_device,
+                lenders=lenders,
                 watch=watch,
             )
     except KeyboardInterrupt:
@@ -158,11 +163,20 @@ def profile(
         for note in learned.notes:
             say(f"warning: {note}")
         return json_text(profile_row(learned, path))
-    fed = f" --input {shlex.quote(training.input)}" if training.input else ""
+    fed = f" --like-devices {shlex.quote(like_devices)}" if like_devices else ""
+    fed += f" --input {shlex.quote(training.input)}" if training.input else ""
     return (
         f"{learned!r}\n\nsaved in {path}; next:\n  ampere estimate {shlex.quote(model)}{fed}"
         f" --profile {shlex.quote(str(path))} --steps 2000"
     )
+
+
+def _lenders(text: str, path: Path) -> Lenders:
+    """Other devices, that go with the profile as far as there is one yet."""
+    from ampere.profiles.borrowing import make_lenders, read_entries
+    from ampere.profiles.profile import Profile
+
+    return make_lenders(read_entries(text, path), Profile.load(path) if path.exists() else None)
 
 
 def kept(path: Path) -> str:

@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from ampere.core.arrays import Array
-from ampere.core.layers import Layer, LayerIdentity
+from ampere.core.layers import Layer
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, inflation, usable
@@ -35,14 +35,19 @@ from ampere.estimators.encoding import (
     depth_of,
     distinct,
     in_order,
+    is_call,
     numbers_of,
 )
+from ampere.estimators.lenders import Lenders
 from ampere.estimators.processes import sum_process
+from ampere.estimators.processes.comparison import lead
+from ampere.estimators.processes.likelihood import FIT_LAYERS
 from ampere.estimators.processes.linear_mean import Layers
 from ampere.estimators.processes.mode import Solution
 from ampere.estimators.processes.sum_process import ODD, Assumed, SumProcess
 from ampere.estimators.processes.totals import Rows
 from ampere.estimators.rejection import ENOUGH, gross_faults, suspects, wrong_joules, wrong_seconds
+from ampere.estimators.selection import arrays_of, some_rows, with_seconds
 from ampere.records.measurement import Measurement
 
 ROUGH = 0.1  # relative scatter above which the user is told
@@ -50,11 +55,14 @@ NOTABLE = 0.03  # relative difference between a network and its layers that is w
 RARELY = 0.2  # share of layers with an odd width, below which rows do not tell what these cost
 # Of seconds for each joule: how far the watts of operations differ, and nothing else.
 PER_JOULE = Assumed(coefficient=0.3, beyond=0.0, odd=0.0)
+# Of what other devices lend: how far operations differ from them, where lenders know the rest.
+LENT = Assumed(coefficient=0.3, beyond=0.0, odd=0.0)
+CONTRADICTED = 3.0  # log odds against the lenders (20 to 1), from which on they are left out
 
 DEEPER = 0.5  # octaves beyond the deepest measured network that are worth telling
 ADVICE = "profile the largest that you will ask about (--candidate), or add --after-steps 20"
 
-MOST_ROWS, MOST_DISTINCT = 1000, 4000  # of a fit, whose time grows with the cube of both
+MOST_CALLS = 900  # that hyper-parameters are searched for with
 
 Bounds = Mapping[str, Mapping[str, tuple[float, float]]]
 
@@ -72,12 +80,13 @@ class AdditiveFit:
     bounds: Bounds
     rejected: tuple[Rejection, ...] = ()
     unused: int = 0  # rows more than a fit takes
+    refused: tuple[str, ...] = ()  # other devices, that these rows contradict
     method: str = field(default="additive", init=False)
 
     def predict(self, layers: Sequence[Layer]) -> Prediction:
         """Lines and total, with the covariance between layers in the total's deviation."""
         covered = [layer for layer in layers if self.encoder.covers(layer)]
-        if not any(self.encoder.operation(layer) in self.encoder.operations for layer in covered):
+        if not any(map(self.encoder.is_familiar, covered)):
             return Prediction((), Cost(math.nan, math.nan), tuple(layers))  # nothing is familiar
         uncovered = tuple(layer for layer in layers if not self.encoder.covers(layer))
         whole = (*covered, STEP)
@@ -85,13 +94,29 @@ class AdditiveFit:
         networks = [*((layer,) for layer in whole), *pairs, whole, whole]
         *costs, mean, total = self.costs(networks, depth_context(covered), noisy=True)
         lines = tuple(
-            Line(layer, cost, self.is_extrapolated(layer), not self.encoder.knows(layer))
+            Line(layer, cost, self.is_extrapolated(layer), self._is_borrowed(layer))
             for layer, cost in zip(whole, costs[: len(whole)], strict=True)
         )
         stds = [cost.energy_j_std for cost in costs]
         open_j = tuple(map(min, stds[: len(whole)], stds[len(whole) :]))
         doubts = self._doubts(covered)
-        return Prediction(lines, total, uncovered, mean.energy_j_std, doubts, open_j)
+        lent = self._lent(whole)
+        return Prediction(lines, total, uncovered, mean.energy_j_std, doubts, open_j, lent=lent)
+
+    def _is_borrowed(self, layer: Layer) -> bool:
+        """Whether its kind was never measured, here or on a device that lends."""
+        return layer.kind.name not in self.bounds
+
+    def _lent(self, layers: Sequence[Layer]) -> dict[str, float]:
+        """How much of what is said of a network comes from each of the other devices."""
+        lenders = self.encoder.lenders
+        if not isinstance(lenders, Lenders):
+            return {}
+        some, counts = distinct([layers])
+        encoded = self.encoder.encode(some)
+        share = counts[0] * self.energy.costs(encoded)
+        share /= share.sum()
+        return lenders.parts(some, share, self.energy.point.w, self.energy.openness(encoded, share))
 
     def _doubts(self, layers: Sequence[Layer]) -> tuple[str, ...]:
         """What a network has that no measured one had."""
@@ -122,7 +147,7 @@ class AdditiveFit:
         rows = in_order([*self.measurements, row])
         fit = _conditioned(rows, self.energy.solution, self.encoder)
         if self.time is not None:
-            fit = _timed(fit, in_order([*self.timed, *_with_seconds([row])]), self.time.solution)
+            fit = _timed(fit, in_order([*self.timed, *with_seconds([row])]), self.time.solution)
         return replace(fit, rejected=self.rejected, unused=self.unused)
 
     def _is_timed(self, layers: Sequence[Layer]) -> bool:
@@ -146,6 +171,9 @@ class AdditiveFit:
     def notes(self) -> tuple[str, ...]:
         """What a user should know of how well layers add up here."""
         texts = [f"left out: {rejection.reason}" for rejection in self.rejected]
+        if self.refused:
+            names = ", ".join(self.refused)
+            texts.append(f"nothing is borrowed from {names}: the rows here are likelier without")
         if self.unused:
             used = len(self.measurements)
             texts.append(f"{used} rows drawn at random were fitted, {self.unused} were not used")
@@ -190,16 +218,21 @@ class AdditiveFit:
 
 def per_joule(layers: Layers, energy: SumProcess) -> Layers:
     """Layers whose mean seconds are proportional to their joules."""
-    return replace(layers, features=energy.costs(layers)[:, None])
+    return replace(layers, features=energy.costs(layers)[:, None], lent=np.zeros((len(layers), 0)))
 
 
-def fit_additive(measurements: Sequence[Measurement], drift: float = STEADY) -> AdditiveFit:
+def fit_additive(
+    measurements: Sequence[Measurement], drift: float = STEADY, lenders: Lenders | None = None
+) -> AdditiveFit:
     """Fit all whole training steps; their order does not matter.
 
-    `drift` is what is usual of such a device: what rows of one moment cannot tell.
+    Args:
+        measurements: The rows.
+        drift: What is usual of such a device: what rows of one moment cannot tell.
+        lenders: Other devices, that this one may be like.
     """
     every = in_order(usable(measurements))
-    rows = _some(every)
+    rows = some_rows(every)
     drift = seen_drift(rows, drift)
     unused = len(every) - len(rows)
     if not rows:
@@ -219,7 +252,9 @@ def fit_additive(measurements: Sequence[Measurement], drift: float = STEADY) -> 
         rejected += [Rejection(rows[i], reason) for i, reason in wrong.items()]
         rows = [row for i, row in enumerate(rows) if i not in wrong]
         fit = without if len(wrong) == len(doubted) else _fit(rows, drift, fit)
-    fit, late = _without_wrong_seconds(_timed(fit, _with_seconds(rows)))
+    if lenders is not None:
+        fit = _borrowing(fit, drift, lenders)
+    fit, late = _without_wrong_seconds(_timed(fit, with_seconds(rows)))
     return replace(fit, rejected=(*rejected, *late), unused=unused)
 
 
@@ -229,6 +264,7 @@ def rebuild_additive(
     energy: Solution,
     time: Solution | None,
     rejected: Sequence[Rejection],
+    lenders: Lenders | None = None,
 ) -> AdditiveFit:
     """The fit that `fit_additive` made of these rows, from what it found: nothing is searched for.
 
@@ -237,32 +273,19 @@ def rebuild_additive(
     faulty = {id(rejection.row) for rejection in rejected if not rejection.seconds_only}
     mistimed = {id(rejection.row) for rejection in rejected}
     every = in_order(usable(measurements))
-    some = _some(every)
+    some = some_rows(every)
     rows = [row for row in some if id(row) not in faulty]
     unused = len(every) - len(some)
-    fit = replace(_conditioned(rows, energy), rejected=tuple(rejected), unused=unused)
+    lent = lenders if energy.lent else None
+    fit = replace(
+        _conditioned(rows, energy, lenders=lent),
+        rejected=tuple(rejected),
+        unused=unused,
+        refused=() if lenders is None or energy.lent else lenders.names,
+    )
     if time is None:
         return fit
-    return _timed(fit, [row for row in _with_seconds(rows) if id(row) not in mistimed], time)
-
-
-def _some(rows: list[Measurement]) -> list[Measurement]:
-    """All rows, or so many of them, drawn at random, that a fit ends and fits into memory.
-
-    Raises:
-        DataError: None of them has few enough layers.
-    """
-    order = np.random.default_rng(0).permutation(len(rows))
-    chosen: list[int] = []
-    layers: set[LayerIdentity] = set()
-    for i in map(int, order):
-        own = {layer.identity for layer in rows[i].layers}
-        if len(chosen) < MOST_ROWS and len(layers | own) <= MOST_DISTINCT:
-            chosen.append(i)
-            layers |= own
-    if rows and not chosen:
-        raise DataError(f"more than {MOST_DISTINCT} different layers are too many for a fit")
-    return [rows[i] for i in sorted(chosen)]
+    return _timed(fit, [row for row in with_seconds(rows) if id(row) not in mistimed], time)
 
 
 def _without_wrong_seconds(fit: AdditiveFit) -> tuple[AdditiveFit, list[Rejection]]:
@@ -287,7 +310,7 @@ def _fit(
 ) -> AdditiveFit:
     """The fit of the joules of all of these rows; that of nearly the same rows may be known."""
     layers, counts = distinct([(*row.layers, STEP) for row in rows])
-    joules = _rows(rows, counts, [row.energy_j for row in rows])
+    joules = arrays_of(rows, counts, [row.energy_j for row in rows])
     if before is None:
         encoder, energy = _likelier(layers, joules, drift)
     else:
@@ -296,14 +319,29 @@ def _fit(
 
 
 def _conditioned(
-    rows: Sequence[Measurement], solution: Solution, encoder: Encoder | None = None
+    rows: Sequence[Measurement],
+    solution: Solution,
+    encoder: Encoder | None = None,
+    lenders: Lenders | None = None,
 ) -> AdditiveFit:
     """The fit of these rows by what was found before."""
     layers, counts = distinct([(*row.layers, STEP) for row in rows])
-    joules = _rows(rows, counts, [row.energy_j for row in rows])
-    encoder = encoder or Encoder.of(layers, rounded=solution.rounded)
+    joules = arrays_of(rows, counts, [row.energy_j for row in rows])
+    encoder = encoder or Encoder.of(layers, solution.rounded, lenders)
     energy = sum_process.condition(encoder.encode(layers), joules, solution)
     return _made(rows, layers, encoder, energy)
+
+
+def _borrowing(fit: AdditiveFit, drift: float, lenders: Lenders) -> AdditiveFit:
+    """The fit of the same rows with what other devices say for its mean, unless they refute it."""
+    rows = fit.energy.rows
+    encoder = Encoder.of(fit.layers, lenders=lenders)
+    encoded = encoder.encode(fit.layers)
+    found = sum_process.search(encoded, rows, replace(LENT, slow=drift))
+    energy = sum_process.condition(encoded, rows, replace(found, lent=True))
+    if lead(fit.energy, energy) > CONTRADICTED:
+        return replace(fit, refused=lenders.names)
+    return _made(fit.measurements, fit.layers, encoder, energy)
 
 
 def _made(
@@ -316,7 +354,7 @@ def _made(
         layers=tuple(layers),
         energy=energy,
         time=None,
-        bounds=bounds_by_kind(layers),
+        bounds=bounds_by_kind([*layers, *(encoder.lenders.layers if encoder.lenders else ())]),
     )
 
 
@@ -328,16 +366,23 @@ def _likelier(layers: Sequence[Layer], joules: Rows, drift: float) -> tuple[Enco
     plain = Encoder.of(layers)
     encoded = plain.encode(layers)
     rarely_odd = float((encoded.stairs[:, -1] > 0).mean()) < RARELY
-    assumed = Assumed(drift, odd=ODD if rarely_odd else 0.0)
+    assumed = _assumed(layers, drift, ODD if rarely_odd else 0.0)
     smooth = sum_process.search(encoded, joules, assumed)
     if len(joules) >= ENOUGH:
         tiled = Encoder.of(layers, rounded=True)
         on_tiles = tiled.encode(layers)
-        stepped = sum_process.search(on_tiles, joules, Assumed(drift), start=smooth.hyper)
+        assumed = _assumed(layers, drift)
+        stepped = sum_process.search(on_tiles, joules, assumed, start=smooth.hyper)
         if stepped.log_density > smooth.log_density:
             stepped = replace(stepped, rounded=True)
             return tiled, sum_process.condition(on_tiles, joules, stepped)
     return plain, sum_process.condition(encoded, joules, smooth)
+
+
+def _assumed(layers: Sequence[Layer], drift: float, odd: float = ODD) -> Assumed:
+    """What rows do not tell; of calls a network has several times as many as of layers."""
+    most = MOST_CALLS if any(map(is_call, layers)) else FIT_LAYERS
+    return Assumed(drift, odd=odd, most_layers=most)
 
 
 def _again(
@@ -348,7 +393,7 @@ def _again(
     encoder = Encoder.of(layers, rounded)
     start = hyper if encoder.coordinates == before.encoder.coordinates else None
     encoded = encoder.encode(layers)
-    found = sum_process.search(encoded, joules, Assumed(drift, odd=hyper.odd), start)
+    found = sum_process.search(encoded, joules, _assumed(layers, drift, hyper.odd), start)
     return encoder, sum_process.condition(encoded, joules, replace(found, rounded=rounded))
 
 
@@ -359,27 +404,10 @@ def _timed(
     if not rows:
         return fit
     counts = count([(*row.layers, STEP) for row in rows], fit.layers)
-    seconds = _rows(rows, counts, [row.time_s for row in rows])
+    seconds = arrays_of(rows, counts, [row.time_s for row in rows])
     encoded = per_joule(fit.encoder.encode(fit.layers), fit.energy)
     if solution is None:
         time = sum_process.fit(encoded, seconds, PER_JOULE)
     else:
         time = sum_process.condition(encoded, seconds, solution)
     return replace(fit, time=time, timed=tuple(rows))
-
-
-def _rows(rows: Sequence[Measurement], counts: Array, values: Sequence[float]) -> Rows:
-    """Measurements as arrays, with their joules or their seconds as values."""
-    numbers = {name: i for i, name in enumerate(sorted({row.sitting for row in rows} - {""}))}
-    return Rows(
-        counts=counts,
-        y=np.array(values),
-        known_std=np.array([row.error for row in rows]),
-        context=np.array([depth_context(row.layers) for row in rows]),
-        when=np.array([row.timestamp for row in rows]),
-        sitting=np.array([numbers.get(row.sitting, -1) for row in rows], int),
-    )
-
-
-def _with_seconds(rows: Sequence[Measurement]) -> list[Measurement]:
-    return [row for row in rows if row.time_s_per_step is not None]

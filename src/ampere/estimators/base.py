@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -106,6 +106,7 @@ class Prediction:
     a reader should know of this network. `open_j` is the deviation of each line, or of the line and
     a step's own cost together, if that is less: no network tells its last layer from a step. It is
     empty where lines are taken as independent. `shares` are what operations cost, if it is known.
+    `lent` is which share of what is said comes from each other device.
     """
 
     lines: tuple[Line, ...]
@@ -115,6 +116,7 @@ class Prediction:
     doubts: tuple[str, ...] = ()
     open_j: tuple[float, ...] = ()
     shares: tuple[Share, ...] = ()
+    lent: Mapping[str, float] = field(default_factory=dict)
 
 
 class Fit(Protocol):

@@ -18,6 +18,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -50,7 +51,37 @@ def depth_context(layers: Iterable[Layer]) -> float:
 
 def depth_of(layers: Iterable[Layer]) -> int:
     """How many layers a network has; calls, as which it may be told, are none."""
-    return sum(layer.count for layer in layers if SIZE not in layer.kind.attributes)
+    return sum(layer.count for layer in layers if not is_call(layer))
+
+
+def is_call(layer: Layer) -> bool:
+    """Whether it stands for calls, of whatever layers."""
+    return SIZE in layer.kind.attributes
+
+
+class Lent(NamedTuple):
+    """What other devices say of layers."""
+
+    typical: Array  # cost of each; 0 where they know nothing of it, (L,)
+    apart: Array  # ways in which devices differ there, in standard deviations, (L, e)
+    doubt: Array  # how uncertain they are themselves, as a number of novelties, (L,)
+
+
+class Lends(Protocol):
+    """Other devices (see lenders.py)."""
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """Those that were measured there."""
+        ...
+
+    def lend(self, layers: Sequence[Layer]) -> Lent:
+        """What they say of these layers."""
+        ...
+
+    def knows(self, layer: Layer) -> bool:
+        """Whether they say anything of it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -64,9 +95,12 @@ class Encoder:
     coordinates: tuple[str, ...]
     traits: tuple[tuple[str, str], ...]  # attributes and values that coefficients may vary with
     rounded: bool = False  # whether FLOPs on tiles are features: for few rows they are too many
+    lenders: Lends | None = None  # other devices, whose costs take the place of features
 
     @classmethod
-    def of(cls, layers: Sequence[Layer], rounded: bool = False) -> Encoder:
+    def of(
+        cls, layers: Sequence[Layer], rounded: bool = False, lenders: Lends | None = None
+    ) -> Encoder:
         """An encoder that knows these layers; its numbers do not depend on their order."""
         named = sorted({(layer.kind.name, layer.kind.operation) for layer in layers}, reverse=True)
         operation_of = dict(sorted(dict(named).items()))  # of several, the first in the alphabet
@@ -83,6 +117,7 @@ class Encoder:
             tuple(names),
             _varied_traits(layers),
             rounded,
+            lenders,
         )
 
     def encode(self, layers: Sequence[Layer]) -> Layers:
@@ -102,16 +137,28 @@ class Encoder:
         op = np.array([self.operations.get(name, _foreign(name)) for name in operations], int)
         kinds = [layer.kind.name for layer in layers]
         widths = [[np.array([width]) for width in layer.widths.values()] for layer in layers]
+        own = np.array([self._features(layer) for layer in layers]).reshape(n, FEATURES)
+        unsized = np.array([self.is_unsized(name) for name in operations], bool)
+        lent = np.zeros((n, 0))
+        if self.lenders is not None:
+            typical, lent, doubt = self.lenders.lend(layers)
+            known = typical > 0
+            own = np.column_stack([np.where(known[:, None], 0.0, own), typical])
+            novel = np.where(known, doubt, novel + (op < 0))
+            unsized &= ~known
+        else:
+            novel += op < 0
         return Layers(
-            features=np.array([self._features(layer) for layer in layers]).reshape(n, FEATURES),
+            features=own,
             x=x,
             op=op,
             kind=np.array([self.kinds.get(name, _foreign(name)) for name in kinds], int),
             id=np.array([_number(layer.identity) for layer in layers], int),
             stairs=np.array([stairs(each, 1)[0] for each in widths]).reshape(n, STAIRS),
             traits=np.array([self._traits(layer) for layer in layers]).reshape(n, len(self.traits)),
-            novel=novel + (op < 0),
-            unsized=np.array([self.is_unsized(name) for name in operations], bool),
+            novel=novel,
+            unsized=unsized,
+            lent=lent,
         )
 
     def _traits(self, layer: Layer) -> list[float]:
@@ -128,9 +175,17 @@ class Encoder:
 
     def covers(self, layer: Layer) -> bool:
         """Whether anything can be said of a layer: it has the features that the mean takes."""
-        if self.is_unsized(self.operation(layer)):
+        if self.is_unsized(self.operation(layer)) or self.is_lent(layer):
             return True
         return layer.features.flops is not None and bool(self.counted - {STEP.kind.operation})
+
+    def is_lent(self, layer: Layer) -> bool:
+        """Whether other devices say what it costs."""
+        return self.lenders is not None and self.lenders.knows(layer)
+
+    def is_familiar(self, layer: Layer) -> bool:
+        """Whether its operation was measured, here or on other devices."""
+        return self.operation(layer) in self.operations or self.is_lent(layer)
 
     def operation(self, layer: Layer) -> str:
         """The operation as it was measured, or as it is named."""

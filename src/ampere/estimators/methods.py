@@ -9,6 +9,7 @@ from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import usable
 from ampere.estimators.drift import STEADY
+from ampere.estimators.lenders import Lenders
 from ampere.estimators.paper import PaperFit, fit_paper
 from ampere.estimators.survey import SurveyFit, fit_survey, is_survey
 from ampere.records.measurement import Measurement
@@ -20,18 +21,25 @@ ProfileFit: TypeAlias = AdditiveFit | SurveyFit | PaperFit
 
 
 def fit_rows(
-    measurements: Sequence[Measurement], method: str, kernel: str, drift: float = STEADY
+    measurements: Sequence[Measurement],
+    method: str,
+    kernel: str,
+    drift: float = STEADY,
+    lenders: Lenders | None = None,
 ) -> ProfileFit:
     """Fit measurements by a method of `METHODS`; only the paper's has a kernel to choose.
 
-    `drift` is what is usual of such a device.
+    `drift` is what is usual of such a device; `lenders` are other devices to learn from.
 
     Raises:
         DataError: There are none, or so many that no fit of them would ever end.
     """
     if method == "additive":
-        fit = fit_survey if is_survey(measurements) else fit_additive
-        return fit(measurements, drift)
+        if is_survey(measurements):
+            return fit_survey(measurements, drift, lenders)
+        return fit_additive(measurements, drift, lenders)
+    if lenders is not None:
+        raise DataError("only the additive method learns from other devices: leave method paper")
     rows = usable(measurements)
     layers = {layer.identity for row in rows for layer in row.layers}
     if len(rows) > MOST_ROWS or len(layers) > MOST_LAYERS:

@@ -16,6 +16,7 @@ from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, rebuild_additive
 from ampere.estimators.base import Rejection
+from ampere.estimators.lenders import Lenders
 from ampere.estimators.paper import KindHyper, PaperFit, fit_paper
 from ampere.estimators.processes import gp, mode
 from ampere.estimators.processes.covariance import Hyper
@@ -57,7 +58,11 @@ def solution_of(
 
 
 def rebuild(
-    solution: Json, measurements: Sequence[Measurement], method: str, kernel: str
+    solution: Json,
+    measurements: Sequence[Measurement],
+    method: str,
+    kernel: str,
+    lenders: Lenders | None = None,
 ) -> AdditiveFit | SurveyFit | PaperFit:
     """The fit that a solution of these measurements was taken from.
 
@@ -81,6 +86,7 @@ def rebuild(
             energy=_sums_from_json(solution["energy"]),
             time=None if time is None else _sums_from_json(time),
             rejected=[_rejection(row, measurements) for row in solution["rejected"]],
+            lenders=lenders,
         )
     # Numbers of the wrong shape end in any of these.
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
@@ -109,6 +115,7 @@ def _sums_to_json(solution: mode.Solution) -> Json:
         "beta": solution.beta.tolist(),
         "log_density": solution.log_density,
         "rounded": solution.rounded,
+        "lent": solution.lent,
     }
 
 
@@ -119,10 +126,10 @@ def _sums_from_json(row: Mapping[str, Json]) -> mode.Solution:
     if beta.ndim != 2 or not np.isfinite(beta).all() or (beta < 0).any():
         raise DataError("coefficients are a table of numbers, none below 0")
     density = float(row["log_density"])
-    rounded = row["rounded"]
-    if not isinstance(rounded, bool):
-        raise DataError(f"widths are rounded or not, not {rounded!r:.80}")
-    return mode.Solution(Hyper(**scales, lengths=lengths), beta, density, rounded)
+    rounded, lent = row["rounded"], row["lent"]
+    if not isinstance(rounded, bool) or not isinstance(lent, bool):
+        raise DataError(f"features are rounded or lent, or not: {rounded!r:.80}, {lent!r:.80}")
+    return mode.Solution(Hyper(**scales, lengths=lengths), beta, density, rounded, lent)
 
 
 def _gp_to_json(hyper: gp.Hyperparameters) -> Json:

@@ -11,16 +11,22 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from statistics import NormalDist
+
+import numpy as np
 
 from ampere.core.layers import Layer, LayerIdentity
 from ampere.estimators.additive import AdditiveFit, fit_additive, rebuild_additive
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, Share
 from ampere.estimators.drift import STEADY
 from ampere.estimators.encoding import STEP
+from ampere.estimators.lenders import Lenders
 from ampere.estimators.processes.mode import Solution
 from ampere.records.measurement import Measurement
 
 TINY = 1e-300
+INSIDE = 0.9  # of left-out rows shall lie inside their intervals
 NOTABLE = 0.1  # share of what is not known well, from which a line or an operation says so
 
 
@@ -67,7 +73,7 @@ class SurveyFit:
         whole = (*calls_of(covered), STEP)
         single = list({call.identity: replace(call, count=1, part=1.0) for call in whole}.values())
         networks = [*alone, *operations.values(), *((call,) for call in single), whole, whole]
-        *costs, mean, total = self.calls.costs(networks, context=0.0, noisy=True)
+        *costs, mean, total = map(self._stretched, self.calls.costs(networks, 0.0, noisy=True))
         of_call = dict(zip((call.identity for call in single), costs[-len(single) :], strict=True))
         lines = tuple(
             Line(
@@ -88,6 +94,19 @@ class SurveyFit:
             for (name, parts), cost in zip(operations.items(), costs[len(alone) :], strict=False)
         )
         return Prediction(lines, total, uncovered, mean.energy_j_std, shares=shares)
+
+    @cached_property
+    def stretch(self) -> float:
+        """By how much rows are further from what all others say of them than these believe.
+
+        Networks of a survey are all different, so each is what an unseen one will be.
+        """
+        far = float(np.quantile(np.abs(self.calls.energy.leave_one_out), INSIDE))
+        return max(far / NormalDist().inv_cdf((1 + INSIDE) / 2), 1.0)
+
+    def _stretched(self, cost: Cost) -> Cost:
+        time_std = None if cost.time_s_std is None else self.stretch * cost.time_s_std
+        return replace(cost, energy_j_std=self.stretch * cost.energy_j_std, time_s_std=time_std)
 
     def _is_new(self, call: Layer) -> bool:
         return not self.calls.encoder.knows(call)
@@ -120,10 +139,12 @@ def _by_operation(calls: Sequence[Layer]) -> dict[str, tuple[Layer, ...]]:
     return {name: tuple(group) for name, group in groups.items()}
 
 
-def fit_survey(measurements: Sequence[Measurement], drift: float = STEADY) -> SurveyFit:
-    """Fit all whole training steps by their calls."""
+def fit_survey(
+    measurements: Sequence[Measurement], drift: float = STEADY, lenders: Lenders | None = None
+) -> SurveyFit:
+    """Fit all whole training steps by their calls; lenders are surveys of other devices."""
     told = [by_calls(row) for row in measurements]
-    return _of_rows(fit_additive(told, drift), told, measurements)
+    return _of_rows(fit_additive(told, drift, lenders), told, measurements)
 
 
 def rebuild_survey(
@@ -132,12 +153,13 @@ def rebuild_survey(
     energy: Solution,
     time: Solution | None,
     rejected: Sequence[Rejection],
+    lenders: Lenders | None = None,
 ) -> SurveyFit:
     """The fit that `fit_survey` made of these rows; see `rebuild_additive`."""
     told = [by_calls(row) for row in measurements]
     as_calls = {id(row): each for row, each in zip(measurements, told, strict=True)}
     left_out = [replace(each, row=as_calls[id(each.row)]) for each in rejected]
-    calls = rebuild_additive(told, energy=energy, time=time, rejected=left_out)
+    calls = rebuild_additive(told, energy=energy, time=time, rejected=left_out, lenders=lenders)
     return _of_rows(calls, told, measurements)
 
 

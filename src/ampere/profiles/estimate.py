@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
@@ -32,6 +32,7 @@ UNSETTLED = (  # which matters to whoever looks at lines, not at totals
 # A line is unsettled if its deviation is more than this share of it, while the total is known so
 # many times as well; layers that take less than this share of the total are not worth a word.
 DOUBTFUL, SURER, NEGLIGIBLE = 1 / 3, 2.0, 0.02
+TOLD = 0.01  # share of another device that is worth its name
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Estimate:
     warnings: tuple[str, ...] = field(default=())
     energy_j_mean_std: float | None = None
     shares: tuple[Share, ...] = ()
+    lent: Mapping[str, float] = field(default_factory=dict)  # shares of other devices in it
 
     @property
     def energy_j_interval(self) -> tuple[float, float]:
@@ -120,6 +122,8 @@ class Estimate:
         }
         if self.shares:
             row["operations"] = [share.to_json() for share in self.shares]
+        if self.lent:
+            row["borrowed"] = dict(self.lent)
         if self.battery_wh is not None:
             row["battery_wh"], row["battery_share"] = self.battery_wh, self.battery_share
         return row
@@ -200,10 +204,20 @@ class Estimate:
             ("energy", f"{energy}; method {self.method}"),
             ("not in it", "data loading, validation"),
         ]
+        if self.lent:
+            facts.insert(2, ("borrowed", _borrowed(self.lent)))
         if self.battery_wh is not None:
             share = f"{units.percent(self.battery_share)} of {self.battery_wh:g} Wh"
             facts.append(("battery", f"{share} ({units.watt_hours(self.energy_j)})"))
         return [*facts, *(("warning", text) for text in self.warnings)]
+
+
+def _borrowed(lent: Mapping[str, float]) -> str:
+    """Which share other devices have in what is said, the largest first."""
+    parts = sorted(lent.items(), key=lambda part: -part[1])
+    told = [f"{name} {units.percent(share)}" for name, share in parts if share >= TOLD]
+    whole = f"{units.percent(math.fsum(lent.values()))} from other devices"
+    return f"{whole}: {', '.join(told)}" if told else whole
 
 
 def _described(layers: Sequence[Layer]) -> tuple[str, str, str]:
@@ -258,6 +272,7 @@ def estimate(
         warnings=(*_warnings(prediction), *warnings),
         energy_j_mean_std=prediction.mean_j_std,
         shares=tuple(sorted(prediction.shares, key=lambda share: -share.cost.energy_j)),
+        lent=prediction.lent,
     )
     return result if steps == 1 else result.for_steps(steps)
 

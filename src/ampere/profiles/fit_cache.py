@@ -34,6 +34,7 @@ from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.estimators.drift import STEADY
+from ampere.estimators.lenders import Lenders
 from ampere.estimators.methods import ProfileFit, fit_rows
 from ampere.estimators.solution import rebuild, solution_of
 from ampere.records.measurement import Measurement
@@ -62,15 +63,23 @@ class FitCache:
         return Path(home) / "ampere" / "fits" / (self.digest + SUFFIX)
 
     def fit(
-        self, measurements: Sequence[Measurement], method: str, kernel: str, drift: float = STEADY
+        self,
+        measurements: Sequence[Measurement],
+        method: str,
+        kernel: str,
+        drift: float = STEADY,
+        lenders: Lenders | None = None,
     ) -> ProfileFit:
-        """The fit of the journal's measurements: rebuilt if it was kept, else made and kept."""
-        name = f"{method} {kernel} {len(measurements)}"
+        """The fit of the journal's measurements: rebuilt if it was kept, else made and kept.
+
+        What it borrows depends on the rows of the lenders, so these are in its name.
+        """
+        name = f"{method} {kernel} {len(measurements)}" + (f" {lenders.key}" if lenders else "")
         kept = self._read("fits").get(name)
         if kept is not None:
             with suppress(DataError):
-                return rebuild(kept, measurements, method, kernel)
-        fit = fit_rows(measurements, method, kernel, drift)
+                return rebuild(kept, measurements, method, kernel, lenders)
+        fit = fit_rows(measurements, method, kernel, drift, lenders)
         self._keep("fits", name, solution_of(fit, measurements))
         return fit
 

@@ -134,6 +134,7 @@ class Grid:
             traits=np.repeat(one.traits, n, axis=0),
             novel=np.repeat(one.novel, n),
             unsized=np.repeat(one.unsized, n),
+            lent=np.repeat(one.lent, n, axis=0),
         )
 
     def layers_at(self, levels: Ints) -> Iterator[Layer]:

@@ -23,6 +23,7 @@ from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Rejection, usable
 from ampere.estimators.drift import usual_drift
+from ampere.estimators.lenders import Lenders
 from ampere.estimators.methods import METHODS, ProfileFit, fit_rows
 from ampere.estimators.paper import PaperFit
 from ampere.estimators.survey import SurveyFit, is_survey
@@ -63,6 +64,7 @@ class Profile:
     method: str = "additive"
     kernel: str = "matern52"
     notes: tuple[str, ...] = field(default=(), compare=False)
+    lenders: Lenders | None = field(default=None, compare=False, repr=False)
     _fits: Fits = field(default_factory=Fits, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -109,8 +111,14 @@ class Profile:
         if fits.made is None:
             make = fit_rows if fits.cache is None else fits.cache.fit
             drift = usual_drift(self.header.fingerprint)
-            fits.made = make(self.measurements, self.method, self.kernel, drift)
+            fits.made = make(self.measurements, self.method, self.kernel, drift, self.lenders)
         return fits.made
+
+    def borrowing(self, lenders: Lenders | None) -> Profile:
+        """The profile, with other devices to learn from; its rows and its file stay as they are."""
+        profile = replace(self, lenders=lenders)
+        profile._fits.cache = self._fits.cache
+        return profile
 
     @property
     def rejected(self) -> tuple[Rejection, ...]:
@@ -150,6 +158,8 @@ class Profile:
             raise DataError("a survey makes no tables yet: use a profile of the model's family")
         if not isinstance(self.fit, AdditiveFit):
             raise DataError("only the additive method makes tables: load it with method='additive'")
+        if self.fit.encoder.lenders is not None:
+            raise DataError("what other devices lend has no tables: estimate candidates one by one")
         if model is None:
             model = self._own_model()
         layers = self._layers(model, input, training)

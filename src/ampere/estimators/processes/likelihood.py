@@ -291,10 +291,10 @@ def maximise(at: Linear, start: Hyper, slow: float = PRIORS["slow"].median) -> t
     return found, -float(best.fun)
 
 
-def some_of(rows: Rows) -> tuple[Ints, Ints]:
+def some_of(rows: Rows, most_layers: int = FIT_LAYERS) -> tuple[Ints, Ints]:
     """Rows and layers to fit hyper-parameters on: all, unless they are too many."""
     order = np.random.default_rng(0).permutation(len(rows))[:FIT_ROWS]
     present = rows.counts[order] != 0
     seen = np.logical_or.accumulate(present, axis=0).sum(1)
-    chosen = np.sort(order[: max(1, int((seen <= FIT_LAYERS).sum()))])
+    chosen = np.sort(order[: max(1, int((seen <= most_layers).sum()))])
     return chosen, np.flatnonzero((rows.counts[chosen] != 0).any(0))

@@ -38,6 +38,7 @@ class Layers:
     traits: Array  # 1 for each attribute that it has a certain value of, (L, a)
     novel: Array  # how many things about a layer were never measured, (L,)
     unsized: npt.NDArray[np.bool_]  # nobody knows its FLOPs: its kind has a level of its own, (L,)
+    lent: Array  # how other devices differ there, in standard deviations of logarithms, (L, e)
 
     def __len__(self) -> int:
         return len(self.op)

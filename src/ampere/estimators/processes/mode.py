@@ -32,15 +32,17 @@ class Solution:
     beta: Array
     log_density: float = 0.0  # of the rows and hyper-parameters, where these were searched for
     rounded: bool = False  # whether FLOPs on tiles are among the features
+    lent: bool = False  # whether what other devices say stands in the place of features
 
 
 class Point(NamedTuple):
-    """Where totals are taken as linear: u = K weights; b and γ in their standard deviations."""
+    """Where totals are taken as linear: u = K weights; others in their standard deviations."""
 
     weights: Array
     b: Array
     gamma: Array
     delta: Array
+    w: Array
 
     def towards(self, other: Point, step: float) -> Point:
         """A part of the way to another point."""
@@ -48,7 +50,7 @@ class Point(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """What layers cost at a point, and which way their logarithms go with b and γ."""
+    """What layers cost at a point, and which way their logarithms go with b and w, γ and δ."""
 
     cost: Array
     by_b: Array
@@ -74,11 +76,13 @@ def costs_at(layers: Layers, solution: Solution, point: Point, u: Array) -> Cost
     m = parts.sum(1)
     gamma = hyper.stairs * point.gamma[op]
     gamma[:, -1] += hyper.odd
-    cost = m * np.exp(np.clip((layers.stairs * gamma).sum(1) + u, -FARTHEST, FARTHEST))
+    logarithm = (layers.stairs * gamma).sum(1) + layers.lent @ point.w + u
+    cost = m * np.exp(np.clip(logarithm, -FARTHEST, FARTHEST))
     fractions = parts / m[:, None]
+    by_b = hyper.coefficient * by_operation(layers, fractions, len(beta))
     return Costs(
         cost=cost,
-        by_b=hyper.coefficient * by_operation(layers, fractions, len(beta)),
+        by_b=np.hstack([by_b, layers.lent]),
         by_gamma=by_operation(layers, layers.stairs, len(beta)),
         by_delta=(layers.traits[:, :, None] * fractions[:, None]).reshape(len(layers), -1),
     )
@@ -127,6 +131,7 @@ class Search:
             b=np.zeros((operations, features)),
             gamma=np.zeros((operations, self.layers.stairs.shape[1])),
             delta=np.zeros((self.layers.traits.shape[1], features)),
+            w=np.zeros(self.layers.lent.shape[1]),
         )
 
     def _linear(self, point: Point) -> tuple[Linear, Array]:
@@ -136,7 +141,7 @@ class Search:
         cost, by_b, by_gamma, by_delta = costs_at(self.layers, self.solution, point, u)
         shares, total = weighed(self.counts, cost)
         mean, steps, traits = shares @ by_b, shares @ by_gamma, shares @ by_delta
-        linear = shares @ u + mean @ point.b.ravel()
+        linear = shares @ u + mean @ np.append(point.b, point.w)
         linear += hyper.stairs * steps @ point.gamma.ravel()
         linear += hyper.trait * traits @ point.delta.ravel()
         z = self.log_y - np.log(total) + linear
@@ -154,16 +159,18 @@ class Search:
     def _target(self, at: Linear, alpha: Array) -> Point:
         """Where the density would be largest then."""
         hyper, (operations, features) = self.solution.hyper, self.solution.beta.shape
+        both = at.mean.T @ alpha
         return Point(
             weights=at.shares.T @ alpha,
-            b=(at.mean.T @ alpha).reshape(operations, features),
+            b=both[: operations * features].reshape(operations, features),
             gamma=hyper.stairs * (at.steps.T @ alpha).reshape(operations, -1),
             delta=hyper.trait * (at.traits.T @ alpha).reshape(-1, features),
+            w=both[operations * features :],
         )
 
     def _loss(self, point: Point, log_total: Array) -> float:
         """Minus the logarithm of the density, but for a constant."""
         off = self.whitener.whiten(self.log_y - log_total)
         prior = point.weights @ self.k @ point.weights
-        others = (point.b, point.gamma, point.delta)
+        others = (point.b, point.gamma, point.delta, point.w)
         return float(off @ off + prior + sum(np.square(each).sum() for each in others))

@@ -4,7 +4,8 @@ A measured total is a sum over layers, so totals are conditioned on directly, an
 isolated. Deviations stand in the exponent, so that a small layer and a large one deviate alike, and
 nothing costs less than 0:
 
-    log cost of a layer     =  log m + s · γ + u        m = features · beta · exp(b + traits · δ)
+    log cost of a layer     =  log m + s · γ + l · w + u
+                          m =  features · beta · exp(b + traits · δ)
     log total of a network  =  log Σ cost + g(context)
     log measured total      =  log total + drift of the sitting + slow drift + noise
 
@@ -15,7 +16,8 @@ ones alike in what is rough over short distances, and what is left belongs to a 
 is what the coefficients are off by, δ what they vary by with values of attributes, γ what widths
 cost that are short of what a device does in one go, g what depth costs: nothing at context 0,
 learned where networks of that context were measured, and the more open the further a network is
-from them.
+from them. Where other devices lend (see lenders.py), what is typical of them is the feature, l are
+the ways in which devices differ, and w ~ N(0, 1) is what this one has of each.
 
 A logarithm of a sum is not linear in u, b, γ and δ. It is taken as linear near the posterior's
 largest density, which is searched for (Gauss and Newton, with steps that are halved until the
@@ -34,7 +36,7 @@ density grows). There, with S a layer's share in a network's cost,
     op, kind      numbers; below 0 for what was never measured                    (L,)
     cost          of each layer                                                   (L,)
     S             share of each layer in the cost of a network                    (n, L)
-    B             what b does to log totals, in its standard deviations           (n, p)
+    B             what b and w do to log totals, in their standard deviations     (n, p + e)
     Q, R          what γ and δ do to log totals                                   (n, q), (n, a f)
     N             covariance of context, drifts and noise (see totals.py)         (n, n)
     z             log y, less what is linear in nothing                           (n,)
@@ -53,7 +55,14 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.estimators.processes.covariance import Hyper, covariance
 from ampere.estimators.processes.factor import Factor
-from ampere.estimators.processes.likelihood import PRIORS, Linear, begin, maximise, some_of
+from ampere.estimators.processes.likelihood import (
+    FIT_LAYERS,
+    PRIORS,
+    Linear,
+    begin,
+    maximise,
+    some_of,
+)
 from ampere.estimators.processes.linear_mean import Layers, by_operation, expand, fit_coefficients
 from ampere.estimators.processes.mode import Point, Search, Solution, costs_at
 from ampere.estimators.processes.threads import single_threaded
@@ -170,6 +179,16 @@ class SumProcess:
         cross = after.cross @ shares.T + self.factor.whiten(with_rows.T)
         return total * np.exp(with_rows @ self.alpha), prior - cross.T @ cross
 
+    def openness(self, layers: Layers, shares: Array) -> float:
+        """Which part of what deviates from the mean the rows leave open, of a sum of layers.
+
+        0 where the rows say all, 1 where they say nothing; shares add up to 1.
+        """
+        k = covariance(layers, self.layers, self.hyper)
+        cross = self.factor.whiten(np.asarray(self.linear.shares @ k.T) @ shares)
+        prior = float(shares @ covariance(layers, layers, self.hyper) @ shares)
+        return max(0.0, 1 - float(cross @ cross) / prior)
+
     def noise_var(self, total: Array) -> Array:
         """Variance of the logarithm of one more measurement of networks that cost this much."""
         sizes = np.exp(self.linear.log_size)
@@ -220,6 +239,7 @@ class Assumed:
     coefficient: float = COEFFICIENT  # prior standard deviation of a coefficient
     beyond: float = BEYOND  # of an octave beyond the sizes that were measured
     odd: float = ODD  # what an odd width costs
+    most_layers: int = FIT_LAYERS  # that hyper-parameters are searched for with
 
 
 @single_threaded
@@ -244,7 +264,7 @@ def search(
         odd=assumed.odd,
         size=usual,
     )
-    chosen, used = some_of(rows)
+    chosen, used = some_of(rows, assumed.most_layers)
     few = rows[chosen]
     few = replace(few, counts=few.counts[:, used])
     point, density = None, 0.0

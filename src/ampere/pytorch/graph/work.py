@@ -65,9 +65,11 @@ def work_of_call(
         return _multi_head(call)
     operation = operation_of(name)
     heavy = _HEAVY.get(operation) or (_matmul if flops else None)
-    if heavy is not None and inputs:
-        return [heavy(call)]
-    return [_light(call, operation)]
+    work = heavy(call) if heavy is not None and inputs else _light(call, operation)
+    if work == NOTHING or not inputs or inputs[0].is_contiguous():
+        return [work]
+    # Transposed, or channels last: it is copied first, or worked on against the grain.
+    return [replace(work, attributes={**work.attributes, "strided": 1})]
 
 
 def _light(call: Call, operation: str) -> Work:

@@ -1,0 +1,86 @@
+"""Unmeasured: what other devices say of one that nobody has metered yet.
+
+It is taken for one more of their sort: as far from what is typical of them, and as far from their
+level, as they are themselves. Of one device alone nobody knows how far that is, of two hardly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from ampere.core.arrays import Array
+from ampere.core.layers import Layer
+from ampere.estimators.base import Cost, Line, Prediction, inflation
+from ampere.estimators.encoding import STEP, Lent
+from ampere.estimators.lenders import Lenders
+from ampere.estimators.processes.sum_process import NOVEL
+
+LEVEL = 1.0  # standard deviation of the logarithm of how dear a device is, before any is known
+OWN = 0.15  # of a network, in what is nobody else's
+
+
+@dataclass(frozen=True)
+class UnmeasuredFit:
+    """A device without a row of its own, between those that lend."""
+
+    lenders: Lenders
+    method: str = field(default="additive", init=False)
+
+    def predict(self, layers: Sequence[Layer]) -> Prediction:
+        """Lines and total, with the whole spread of devices in the deviation."""
+        covered = [layer for layer in layers if self.lenders.knows(layer)]
+        uncovered = tuple(layer for layer in layers if not self.lenders.knows(layer))
+        if not covered:
+            return Prediction((), Cost(math.nan, math.nan), uncovered)
+        whole = (*covered, STEP)
+        lent = self.lenders.lend(whole)
+        costs = np.array([layer.count for layer in whole]) * lent.typical
+        total_j = float(costs.sum())
+        share = costs / total_j
+        pace, off = self._pace(covered)
+        lines = tuple(
+            Line(layer, self._cost(float(cost), _deviation(lent, one), pace, off))
+            for layer, cost, one in zip(whole, costs, np.eye(len(whole)), strict=True)
+        )
+        total = self._cost(total_j, _deviation(lent, share), pace, off)
+        zero = np.zeros(lent.apart.shape[1])
+        parts = self.lenders.parts(whole, share, zero, 1.0)
+        return Prediction(lines, total, uncovered, total.energy_j_std, lent=parts)
+
+    def _cost(self, energy_j: float, deviation: float, pace: float | None, off: float) -> Cost:
+        doubt = inflation(len(self.lenders.each)) * math.hypot(deviation, self.level_std)
+        if pace is None:
+            return Cost(energy_j, doubt * energy_j)
+        time_s = pace * energy_j
+        return Cost(energy_j, doubt * energy_j, time_s, math.hypot(doubt, off) * time_s)
+
+    @cached_property
+    def level_std(self) -> float:
+        """How far another device's level may be: what is usual counts as much as one device."""
+        levels = self.lenders.levels
+        spread = (LEVEL**2 + float(np.square(levels).sum())) / len(levels)
+        return math.sqrt(spread * (1 + 1 / len(levels)))
+
+    def _pace(self, layers: Sequence[Layer]) -> tuple[float | None, float]:
+        """Seconds for each joule, as lenders have them, and how far these are apart."""
+        totals = [lender.fit.predict(layers).total for lender in self.lenders.each]
+        paces = [
+            math.log(total.time_s / total.energy_j)
+            for total in totals
+            if total.time_s is not None and total.time_s > 0 and total.energy_j > 0
+        ]
+        if not paces:
+            return None, 0.0
+        spread = (LEVEL**2 + len(paces) * float(np.var(paces))) / len(paces)
+        return math.exp(float(np.mean(paces))), math.sqrt(spread)
+
+
+def _deviation(lent: Lent, share: Array) -> float:
+    """The standard deviation of the logarithm of a sum of layers, but for the device's level."""
+    apart = share @ lent.apart
+    return math.sqrt(float(apart @ apart) + float(NOVEL * share @ lent.doubt) ** 2 + OWN**2)
