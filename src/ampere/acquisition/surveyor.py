@@ -54,7 +54,7 @@ class Surveyor:
         training: Training = Training(),
         seed: int = 0,
     ) -> None:
-        self._drawn = candidates(f"survey {seed} {len(known)}", training)
+        self._drawn = candidates(f"survey {seed} {len(known)}", training, asked_about)
         self._networks: dict[object, Network] = {}
         self._begun: float | None = None
         self._prober = Prober(
@@ -122,14 +122,23 @@ class Surveyor:
         return replace(network, layers=calls)
 
 
-def candidates(seed: str, training: Training) -> Iterator[Network]:
-    """Networks of all genres in turn, small ones first; precision is as it shall be trained."""
+def candidates(
+    seed: str, training: Training, like: Sequence[Sequence[Layer]] = ()
+) -> Iterator[Network]:
+    """Networks of all genres in turn, small ones first; precision is as it shall be trained.
+
+    From then on every second one has calls of architectures that it shall be `like`.
+    """
     from ampere.pytorch.generator.network import GENRES, drawn_layers
 
     rng = random.Random(seed)
     for number in range(10**9):
-        genre = GENRES[number % len(GENRES)]
+        genre = (
+            GENRES[number // 2 % len(GENRES)] if number >= START else GENRES[number % len(GENRES)]
+        )
+        alike = rng.choice(like) if like and number >= START and number % 2 else ()
         most = FIRST_FLOPS if number < START else MOST_FLOPS
         flops = LEAST_FLOPS * (most / LEAST_FLOPS) ** rng.random()
-        layers = drawn_layers(rng, genre, flops, training)
-        yield Network(f"{genre} {number + 1}", Workload(layers), layers)
+        layers = drawn_layers(rng, genre, MOST_FLOPS / 2 if alike else flops, training, alike)
+        name = f"{'like' if alike else genre} {number + 1}"
+        yield Network(name, Workload(layers), layers)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -23,33 +22,32 @@ from ampere.core.training import Training
 from ampere.errors import ModelError
 from ampere.pytorch.generator import blocks
 from ampere.pytorch.generator.blocks import ACTIVATIONS, MAP_NORMS, TOKEN_NORMS
+from ampere.pytorch.generator.dice import OPTIMIZERS, Dice, Drawn, octaves
+from ampere.pytorch.generator.likeness import draw_like
 from ampere.pytorch.graph.model_reading import read_model
 
 GENRES = ("maps", "mobile", "tokens", "language", "recurrent", "rows")
-GIVE_UP = 20  # draws
+GIVE_UP = 50  # draws
+TOO_MUCH = 4.0  # times the FLOPs that were asked for
 MOST_BYTES = 3e8  # of one value in a network
-OPTIMIZERS = ("sgd", "sgd", "momentum", "adam", "adamw", "adamw", "rmsprop")
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """A network, what it is fed, and how it is trained."""
-
-    model: nn.Module
-    inputs: Inputs
-    training: Training
 
 
 def drawn_layers(
-    rng: random.Random, genre: str, flops: float, training: Training
+    rng: random.Random,
+    genre: str,
+    flops: float,
+    training: Training,
+    like: Sequence[Layer] = (),
 ) -> tuple[Layer, ...]:
-    """The layers of a network of a genre, in the precision of a training."""
+    """The layers of a network of a genre, or of calls like these; precision is a training's."""
     for _ in range(GIVE_UP):
         with torch.device("meta"):
-            drawn = draw(rng, genre, flops)
+            drawn = (draw_like(rng, like, flops) if like else None) or draw(rng, genre, flops)
         settings = drawn.training.but(dtype=training.dtype, amp=training.amp or None)
         with suppress(ModelError):  # widths that do not fit, once in a thousand
-            return read_model(drawn.model, drawn.inputs, settings).layers
+            layers = read_model(drawn.model, drawn.inputs, settings).layers
+            if sum(layer.features.flops or 0.0 for layer in layers) <= TOO_MUCH * flops:
+                return layers
     raise ModelError(f"no network of {genre} can be read here: please report this")
 
 
@@ -64,48 +62,11 @@ def draw(rng: random.Random, genre: str, flops: float) -> Drawn:
         "recurrent": _recurrent,
         "rows": _rows,
     }[genre]
-    model, inputs = make(_Dice(rng), batch, flops / 3)  # there, and twice as much back
+    model, inputs = make(Dice(rng), batch, flops / 3)  # there, and twice as much back
     return Drawn(model, inputs, Training(batch, rng.choice(OPTIMIZERS)))
 
 
-def octaves(rng: random.Random, low: float, high: float, step: int = 1) -> int:
-    """A whole number, each octave as likely as any other."""
-    high = max(high, low)
-    drawn = 2 ** rng.uniform(math.log2(low), math.log2(high))
-    return max(round(drawn / step) * step, step)
-
-
-@dataclass(frozen=True)
-class _Dice:
-    rng: random.Random
-
-    def width(self, low: float, high: float) -> int:
-        """Channels: mostly multiples of 8, as people choose them."""
-        step = self.rng.choice((1, 4, 8, 8, 16, 16, 32)) if high > 16 else 1
-        low = max(low, high / 8)  # a step that affords more shall take more
-        return octaves(self.rng, low, max(high, low), step if high >= 2 * step else 1)
-
-    def some(self, make: Callable[[], nn.Module], *often: float) -> list[nn.Module]:
-        """None of it, one, or more, with these chances."""
-        numbers = range(len(often))
-        return [make() for _ in range(self.rng.choices(numbers, often)[0])]
-
-    def activation(self) -> str:
-        return self.rng.choice(list(ACTIVATIONS))
-
-    def decorated(self, norm: Callable[[], nn.Module]) -> list[nn.Module]:
-        """What stands behind a convolution or a linear layer, in any number and order."""
-        rng = self.rng
-        parts = [
-            *self.some(norm, 0.3, 0.6, 0.1),
-            *self.some(lambda: ACTIVATIONS[self.activation()](), 0.2, 0.6, 0.2),
-            *self.some(lambda: nn.Dropout(0.1), 0.8, 0.2),
-        ]
-        rng.shuffle(parts)
-        return parts
-
-
-def _maps(dice: _Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
+def _maps(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
     """Convolutions on maps: plain, residual, bottlenecks, groups, dense, with pooling between."""
     rng = dice.rng
     stages = rng.randint(1, 4)
@@ -141,16 +102,16 @@ def _maps(dice: _Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
             ]
             parts.append(blocks.Residual(nn.Sequential(*body)))
         elif form == "dense":
-            more = dice.width(4, min(most, 64))
+            more = octaves(rng, 8, max(min(most, 64), 8), 8)
             parts.append(blocks.Dense(nn.Sequential(*_convolution(dice, width, more, 3, 1, norm))))
             width += more
         else:
-            kernel = rng.choice((1, 1, 3, 3, 3, 5, 7) if form != "large" else (1, 3))
+            kernel = rng.choice((1, 1, 3, 3, 3, 5) if form != "large" else (1, 3))
             stride = rng.choice((1, 1, 2)) if size >= 4 else 1
             out = dice.width(
                 8, min(2048, _most_out(budget * stride**2, batch, size, width, kernel**2))
             )
-            groups = rng.choice((1, 1, 1, 2, 8))
+            groups = rng.choice((1, 1, 1, 2, 8, max(out // 8, 1), max(out // 16, 1)))
             parts += _convolution(dice, width, out, kernel, stride, norm, groups)
             width, size = out, -(-size // stride)
         parts += dice.some(lambda: ACTIVATIONS[dice.activation()](), 0.7, 0.2, 0.1)
@@ -178,7 +139,7 @@ def _most_out(budget: float, batch: int, size: int, width: int, kernel: int) -> 
 
 
 def _convolution(
-    dice: _Dice,
+    dice: Dice,
     width: int,
     out: int,
     kernel: int,
@@ -194,7 +155,7 @@ def _convolution(
     return [first, *dice.decorated(lambda: norm(out))]
 
 
-def _mobile(dice: _Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
+def _mobile(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
     """Depthwise convolutions between 1×1 ones, squeeze and excitation, ConvNeXt's blocks."""
     rng = dice.rng
     stages = rng.randint(1, 4)
@@ -227,7 +188,7 @@ def _mobile(dice: _Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
     return nn.Sequential(*parts, *head), Inputs((InputSpec((3, side, side)),))
 
 
-def _tokens(dice: _Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
+def _tokens(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
     """Patches of images, attention or mixing, and linear layers."""
     rng = dice.rng
     patch, grid = rng.choice((4, 8, 16, 16)), octaves(rng, 2, 14)
@@ -240,7 +201,7 @@ def _tokens(dice: _Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
     return nn.Sequential(*parts), Inputs((InputSpec((3, patch * grid, patch * grid)),))
 
 
-def _token_width(dice: _Dice, rows: int, flops: float, depth: int) -> tuple[int, int]:
+def _token_width(dice: Dice, rows: int, flops: float, depth: int) -> tuple[int, int]:
     """The width that blocks of about 12 squares of it may have."""
     most = math.sqrt(max(flops, 1e5) / 24 / rows / depth)
     step = dice.rng.choice((8, 16, 32, 64, 64))
@@ -248,7 +209,7 @@ def _token_width(dice: _Dice, rows: int, flops: float, depth: int) -> tuple[int,
     return octaves(dice.rng, max(step, most / 4), most, step), depth
 
 
-def _token_blocks(dice: _Dice, width: int, length: int, depth: int) -> list[nn.Module]:
+def _token_blocks(dice: Dice, width: int, length: int, depth: int) -> list[nn.Module]:
     rng = dice.rng
     norm = TOKEN_NORMS[rng.choice(("layer", "layer", "rms", "none"))]
     parts: list[nn.Module] = []
@@ -277,7 +238,7 @@ def _token_blocks(dice: _Dice, width: int, length: int, depth: int) -> list[nn.M
     return parts
 
 
-def _language(dice: _Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
+def _language(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
     """Tables of tokens, attention, and scores of all tokens or of some classes."""
     rng = dice.rng
     length = octaves(rng, 8, 512, 8)
@@ -293,7 +254,7 @@ def _language(dice: _Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]
     return nn.Sequential(*parts), Inputs((InputSpec((length,), "int64", entries),))
 
 
-def _recurrent(dice: _Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
+def _recurrent(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
     """Recurrent layers over tokens or signals."""
     rng = dice.rng
     length, layers, both = octaves(rng, 8, 256), rng.choice((1, 1, 2)), rng.random() < 0.3
@@ -321,7 +282,7 @@ def _recurrent(dice: _Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs
     return nn.Sequential(*parts), Inputs((spec,))
 
 
-def _rows(dice: _Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
+def _rows(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
     """Linear layers on rows of numbers, with anything between."""
     rng = dice.rng
     batch_rows = batch
