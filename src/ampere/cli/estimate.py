@@ -38,9 +38,7 @@ class Subject:
 
     model: Annotated[
         str | None,
-        typer.Argument(
-            metavar="MODEL", help=FORMS
-        ),
+        typer.Argument(metavar="MODEL", help=FORMS),
     ] = None
     layers: Annotated[
         Path | None,

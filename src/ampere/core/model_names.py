@@ -1,11 +1,11 @@
 """Names of models: what a text such as `zoo:cnn5(channels=[16, 32])` says; nothing is imported.
 
-    zoo:cnn5                          ampere's own
-    timm:resnet50                     of the package timm
-    hf:gpt2(sequence=128)             of the package transformers: a type of model,
-    hf:./folder                       or a folder with a `config.json`
-    path/file.py:factory(width=32)    the user's own file,
-    package.module:factory            or module
+zoo:cnn5                          ampere's own
+timm:resnet50                     of the package timm
+hf:gpt2(sequence=128)             of the package transformers: a type of model,
+hf:./folder                       or a folder with a `config.json`
+path/file.py:factory(width=32)    the user's own file,
+package.module:factory            or module
 """
 
 from __future__ import annotations

@@ -32,9 +32,7 @@ def feed(task: Task, entry: str, config: Any, sequence: object) -> Inputs | None
     Raises:
         ModelError: It cannot take so many.
     """
-    if sequence is not None and (
-        type(sequence) is not int or not 1 <= sequence <= MOST_SEQUENCE
-    ):
+    if sequence is not None and (type(sequence) is not int or not 1 <= sequence <= MOST_SEQUENCE):
         raise ModelError(f"a sequence of {sequence!r:.100} cannot be trained: use 1 or more tokens")
     entered = _entry(entry, config, sequence)
     if entered is None:

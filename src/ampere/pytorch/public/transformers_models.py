@@ -101,11 +101,13 @@ def _configuration(
     except ModelError:
         raise
     except Exception as error:  # each type checks its own settings in its own way
-        raise ModelError(f"{label} has a configuration that does not work: {_line(error)}") from error
+        raise ModelError(
+            f"{label} has a configuration that does not work: {_line(error)}"
+        ) from error
 
 
 def _refuse_unknown(setting: str, usual: Any, label: str) -> None:
-    """transformers itself would take any name, and forget it."""
+    """Any other name would be taken, and forgotten."""
     known = setting == "attn_implementation" or hasattr(usual, setting)
     if not known or setting.startswith("_") or callable(getattr(usual, setting, None)):
         names = [name for name in usual.to_dict() if not name.startswith("_")]
