@@ -46,8 +46,8 @@ def test_a_profile_knows_the_whole_name(
     assert result.exit_code == 0, result.stderr
     assert f"made for   {name}\n" in result.stdout
     assert answer(run("estimate", *given, "--json"))["energy_j"] > 0
-    evaluated = run("evaluate", *given, *simulated, "--models", 2, "--json")
-    assert len(answer(evaluated)["models"]) == 2
+    evaluated = run("evaluate", *given, *simulated, "--models", 1, "--json")
+    assert len(answer(evaluated)["models"]) == 1
     sharpened = run("estimate", *given, "--after-steps", 2, *simulated, "--json")
     assert answer(sharpened)["energy_j"] > 0
 

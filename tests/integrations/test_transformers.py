@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("transformers", reason="pip install 'ampere-energy[transformers]'")
+if find_spec("transformers") is None:
+    pytest.skip("pip install 'ampere-energy[transformers]'", allow_module_level=True)
 
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Settings, Workload

@@ -89,7 +89,7 @@ def _configuration(
         if not is_folder(name) and absolute(name).is_dir():
             hint = f"the folder of this name is hf:./{name}"
         raise ModelError(f"transformers has no type of model {kind!r}: {hint}")
-    for setting, value in settings.items():
+    for setting, value in {"model_type": kind, **settings}.items():
         refuse_code(setting, value, label)
     if settings.get("attn_implementation", ATTENTION[0]) not in ATTENTION:
         raise ModelError(f"{label}: attn_implementation is one of {', '.join(ATTENTION)}")
