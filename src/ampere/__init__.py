@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ampere.acquisition.families import Network
     from ampere.acquisition.loop import Profiler
     from ampere.acquisition.strategy import Strategy
+    from ampere.acquisition.survey import survey
     from ampere.cli.progress import progress
     from ampere.core.inputs import Inputs, InputSpec
     from ampere.core.layers import Features, Layer, LayerKind, Role
@@ -37,7 +38,10 @@ if TYPE_CHECKING:
     from ampere.evaluation.evaluation import Evaluation
     from ampere.evaluation.measured import Measured
     from ampere.meters.base import Meter, Provenance, Reading
+    from ampere.profiles.collection.admission import add_profile
+    from ampere.profiles.collection.comparison import Comparison, compare_devices
     from ampere.profiles.estimate import Estimate
+    from ampere.profiles.library import Library, open_library
     from ampere.profiles.profile import Profile, fit
     from ampere.pruning.judge import Judging
     from ampere.pruning.prune import prune
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from ampere.records.failure import Cause, Failure
     from ampere.records.measurement import Measurement
     from ampere.records.rows import read_rows
+    from ampere.reports.comparison_page import report_comparison
     from ampere.reports.html import Report
     from ampere.reports.profile_page import report
     from ampere.sittings.effort import Effort
@@ -58,6 +63,7 @@ _HOMES = {
     "AmpereError": "ampere.errors",
     "Cause": "ampere.records.failure",
     "Check": "ampere.evaluation.check",
+    "Comparison": "ampere.profiles.collection.comparison",
     "Device": "ampere.devices.base",
     "Effort": "ampere.sittings.effort",
     "Estimate": "ampere.profiles.estimate",
@@ -69,6 +75,7 @@ _HOMES = {
     "Judging": "ampere.pruning.judge",
     "Layer": "ampere.core.layers",
     "LayerKind": "ampere.core.layers",
+    "Library": "ampere.profiles.library",
     "LocalDevice": "ampere.devices.local",
     "Measured": "ampere.evaluation.measured",
     "Measurement": "ampere.records.measurement",
@@ -88,16 +95,19 @@ _HOMES = {
     "Training": "ampere.core.training",
     "Verification": "ampere.pruning.verify",
     "Widths": "ampere.core.program.widths",
+    "add_profile": "ampere.profiles.collection.admission",
     "after_steps": "ampere._api",
     "align": "ampere._api",
     "ask": "ampere.acquisition.exchange",
     "build_model": "ampere.pytorch.runtime.loader",
     "calibrate": "ampere._api",
     "check": "ampere._api",
+    "compare_devices": "ampere.profiles.collection.comparison",
     "evaluate": "ampere._api",
     "fit": "ampere.profiles.profile",
     "measure": "ampere._api",
     "open_device": "ampere.devices.registry",
+    "open_library": "ampere.profiles.library",
     "profile": "ampere._api",
     "progress": "ampere.cli.progress",
     "prune": "ampere.pruning.prune",
@@ -105,7 +115,9 @@ _HOMES = {
     "read_rows": "ampere.records.rows",
     "rebuild_model": "ampere.pytorch.pruning.files",
     "report": "ampere.reports.profile_page",
+    "report_comparison": "ampere.reports.comparison_page",
     "sample": "ampere._api",
+    "survey": "ampere.acquisition.survey",
     "tell": "ampere.acquisition.exchange",
 }
 
@@ -113,6 +125,7 @@ __all__ = [
     "AmpereError",
     "Cause",
     "Check",
+    "Comparison",
     "Device",
     "Effort",
     "Estimate",
@@ -124,6 +137,7 @@ __all__ = [
     "Judging",
     "Layer",
     "LayerKind",
+    "Library",
     "LocalDevice",
     "Measured",
     "Measurement",
@@ -143,16 +157,19 @@ __all__ = [
     "Training",
     "Verification",
     "Widths",
+    "add_profile",
     "after_steps",
     "align",
     "ask",
     "build_model",
     "calibrate",
     "check",
+    "compare_devices",
     "evaluate",
     "fit",
     "measure",
     "open_device",
+    "open_library",
     "profile",
     "progress",
     "prune",
@@ -160,7 +177,9 @@ __all__ = [
     "read_rows",
     "rebuild_model",
     "report",
+    "report_comparison",
     "sample",
+    "survey",
     "tell",
 ]
 

@@ -12,6 +12,7 @@ COMMANDS = (
     *("meters", "layers", "profile", "estimate", "measure", "evaluate", "check", "ask", "tell"),
     *("align", "pulse", "calibrate", "prune", "report", "zoo", "reproduce"),
 )
+GROUPS = {"devices": ("list", "show", "add", "compare")}
 
 
 HEAVY = ("torch", "numpy", "scipy", "sklearn", "rich")
@@ -22,7 +23,8 @@ def test_help_and_version_are_light() -> None:
 import sys
 from typer.testing import CliRunner
 from ampere.cli.app import app
-for line in [["--help"], ["--version"], *([name, "--help"] for name in {COMMANDS!r})]:
+names = {(*COMMANDS, *GROUPS)!r}
+for line in [["--help"], ["--version"], *([name, "--help"] for name in names)]:
     result = CliRunner().invoke(app, line)
     assert result.exit_code == 0, result.output
     print(result.stdout)
@@ -32,7 +34,7 @@ print([name for name in {HEAVY!r} if name in sys.modules])
     assert done.stderr == ""
     assert done.stdout.splitlines()[-1] == "[]"
     assert f"ampere {ampere.__version__}" in done.stdout
-    for name in COMMANDS:
+    for name in (*COMMANDS, *GROUPS):
         assert f"\n  {name}  " in done.stdout
         assert f"    ampere {name}" in done.stdout, f"{name} --help has no example"
 
@@ -46,6 +48,11 @@ def test_every_command_has_json() -> None:
     for name in COMMANDS:
         if name != "ask":  # it says nothing else
             assert "--json" in run(name, "--help").stdout
+    for group, names in GROUPS.items():
+        for name in names:
+            shown = run(group, name, "--help").stdout
+            assert "--json" in shown
+            assert f"    ampere {group} {name}" in shown
 
 
 def test_an_unknown_command_is_said() -> None:

@@ -51,6 +51,8 @@ class Isolator:
     Its state is a function of what it was told, so a journal told again resumes it.
     """
 
+    by_calls = False
+
     def __init__(self, plan: Plan, strategy: Strategy | None = None) -> None:
         self.strategy = strategy or Strategy("paper")
         self._kinds = {
@@ -113,6 +115,11 @@ class Isolator:
             if any(not p.ended and p.isolation.kind.role is role for p in self._kinds.values()):
                 return role
         return None
+
+    @property
+    def state(self) -> str:
+        """Whose turn it is, as a word."""
+        return self.phase.value if self.phase else ""
 
     def _open_kinds(self) -> list[_Progress]:
         phase = self.phase

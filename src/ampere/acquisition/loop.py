@@ -14,7 +14,7 @@ from ampere.acquisition.progress import Event, Watch, unwatched
 from ampere.acquisition.strategy import Strategy
 from ampere.core import units
 from ampere.core.fingerprint import changed_conditions, refuse_to_mix
-from ampere.core.layers import Layer, Role
+from ampere.core.layers import Layer
 from ampere.core.variants import Variant
 from ampere.core.workloads import Workload, WorkloadIdentity, workload_identity
 from ampere.devices.base import Device
@@ -36,7 +36,12 @@ class Profiler(Protocol):
     A `Prober` for the additive method, an `Isolator` for the paper's.
     """
 
-    cut_short: bool
+    by_calls: bool  # whether its rows teach what calls cost, and a profile is fitted by these
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether it was ended before it was done."""
+        ...
 
     def ask(self, n: int = 1, affordable: float = float("inf")) -> Sequence[Variant | Network]:
         """Up to n networks; `affordable` is how many there is time for."""
@@ -61,8 +66,8 @@ class Profiler(Protocol):
         ...
 
     @property
-    def phase(self) -> Role | None:
-        """Which layers it is about, if it takes them in turn."""
+    def state(self) -> str:
+        """Where it stands, in a few words, or none."""
         ...
 
 
@@ -115,6 +120,7 @@ def run_profiler(
 
     def keep(row: Measurement) -> None:
         nonlocal spent_j
+        row = replace(row, by_calls=profiler.by_calls)
         journal.append(row)
         profiler.tell(row)
         done.append(row)
@@ -136,8 +142,7 @@ def run_profiler(
         if not networks:
             profiler.end_phase()
             continue
-        role = f"{profiler.phase.value} " if profiler.phase else ""
-        doing = role + ", ".join(map(str, networks))
+        doing = " ".join([profiler.state, ", ".join(map(str, networks))]).strip()
         left = round(min(profiler.remaining, max(affordable, 0)))
         left_s = min(left * pace_s, limit.left_s)
         watch(Event(doing, len(done), len(done) + left, left_s))

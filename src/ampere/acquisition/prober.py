@@ -61,6 +61,8 @@ class Prober:
     guide: str = "energy"  # or time, where joules come too late to guide
     effort: Effort = field(default_factory=Effort)
     divided: Sequence[Sequence[Layer]] = ()
+    start: int = START
+    refit: float = REFIT
     ended: bool = field(default=False, init=False)
     cut_short: bool = field(default=False, init=False)
 
@@ -75,6 +77,7 @@ class Prober:
         self._kinds = {layer.kind.name for probe in self.probes for layer in probe.layers}
         self._asked: set[object] = set()
         self._fit: AdditiveFit | None = None
+        self._told: tuple[int, tuple[float, float]] | None = None  # half intervals at so many rows
         self._fitted = self._added = 0  # rows that the last full fit had, and that are in it now
 
     def ask(self, n: int = 1, affordable: float = float("inf")) -> list[Network]:
@@ -86,12 +89,16 @@ class Prober:
         if room < 1 or not free:
             return []
         fit = self._refit()
-        missing = START - measured
+        missing = self.start - measured
         chosen = free[: min(room, missing)] if fit is None or missing > 0 else []
         if not chosen and fit is not None:
             chosen = self._best(fit, free, room)
         self._asked |= {network_identity(probe.layers) for probe in chosen}
         return chosen
+
+    def offer(self, probe: Network) -> None:
+        """One more network that may be measured."""
+        self._open.setdefault(network_identity(probe.layers), probe)
 
     def tell(self, row: Measurement) -> None:
         """Learn from a measurement; one that failed is told too."""
@@ -129,6 +136,11 @@ class Prober:
         )
 
     @property
+    def is_fitted(self) -> bool:
+        """Whether there are enough rows to say how well anything is known."""
+        return self._measured > max(ENOUGH, self.start)
+
+    @property
     def half_interval(self) -> float:
         """Half of the 90 % interval that a model asked about has on average, relative to it."""
         return self._half_intervals()[0]
@@ -143,7 +155,8 @@ class Prober:
         """How many more measurements it takes at most."""
         return max(0, min(self.limit - self._measured, len(self._open)))
 
-    phase = None  # it takes all layers together
+    by_calls = False
+    state = ""  # it takes all layers together
 
     def end_phase(self) -> None:
         """End it: there is no time for more, or nothing left to measure."""
@@ -159,7 +172,7 @@ class Prober:
         rows = usable(self._rows)
         if len(rows) < 2:
             return None
-        full = _last_refit(len(rows))
+        full = _last_refit(len(rows), self.refit)
         if self._fit is None or self._fitted < full:
             self._fit, self._fitted = fit_additive(rows[:full]), full
             self._added = full
@@ -194,11 +207,15 @@ class Prober:
         fit = self._refit()
         if fit is None:
             return math.inf, math.inf
+        if self._told is not None and self._told[0] == len(self._rows):
+            return self._told[1]
         mean, covariance = self._answers(fit, self._questions.all)
         std = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
         half = REACH * inflation(fit.energy.rows.moments) * std * self._questions.weights(mean)
         many = len(self._questions.models)
-        return float(half[:many].sum()), float(half[many:].sum())
+        told = float(half[:many].sum()), float(half[many:].sum())
+        self._told = len(self._rows), told
+        return told
 
     def _answers(self, fit: AdditiveFit, questions: Sequence[Question]) -> tuple[Array, Array]:
         """Joules, and the covariance of their logarithms; or of what else guides."""
@@ -220,11 +237,11 @@ class Prober:
         return 0.2 + self.effort.warmup_s + rounds * max(self.effort.burst_s, step)
 
 
-def _last_refit(rows: int) -> int:
+def _last_refit(rows: int, growth: float) -> int:
     """The largest number up to `rows` at which everything is fitted anew."""
     last, following = 2, 3
     while following <= rows:
-        last, following = following, max(following + 1, math.ceil(REFIT * following))
+        last, following = following, max(following + 1, math.ceil(growth * following))
     return last
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,7 +11,8 @@ from ampere.cli.align import ALIGN, PULSE
 from ampere.cli.ask import ASK
 from ampere.cli.calibrate import CALIBRATE
 from ampere.cli.check import CHECK
-from ampere.cli.command import installed_commands
+from ampere.cli.command import Command, Group, installed_commands
+from ampere.cli.devices import DEVICES
 from ampere.cli.estimate import ESTIMATE
 from ampere.cli.evaluate import EVALUATE
 from ampere.cli.layers import LAYERS
@@ -22,20 +23,23 @@ from ampere.cli.profile import PROFILE
 from ampere.cli.prune import PRUNE
 from ampere.cli.report import REPORT
 from ampere.cli.shell import Shell
+from ampere.cli.survey import SURVEY
 from ampere.cli.tell import TELL
 from ampere.cli.zoo import ZOO
 
-COMMANDS = (  # in the order of `ampere --help`
+COMMANDS: tuple[Command | Group, ...] = (  # in the order of `ampere --help`
     METERS,
     ZOO,
     LAYERS,
     PROFILE,
+    SURVEY,
     ESTIMATE,
     MEASURE,
     EVALUATE,
     PRUNE,
     REPORT,
     CHECK,
+    DEVICES,
     ASK,
     TELL,
     ALIGN,
@@ -43,18 +47,35 @@ COMMANDS = (  # in the order of `ampere --help`
     CALIBRATE,
 )
 
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["--help", "-h"]},
-)
+SETTINGS: dict[str, Any] = {
+    "no_args_is_help": True,
+    "add_completion": False,
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,
+    "context_settings": {"help_option_names": ["--help", "-h"]},
+}
+app = typer.Typer(**SETTINGS)
 
-for command in (*COMMANDS, *installed_commands([each.name for each in COMMANDS])):
+
+def _add(home: typer.Typer, command: Command) -> None:
     # \b keeps the line of the example as it is
     epilog = f"\b\nExample:\n  {command.example}"
-    app.command(command.name, cls=Shell, epilog=epilog)(flat(command.run))
+    home.command(command.name, cls=Shell, epilog=epilog)(flat(command.run))
+
+
+def _add_group(group: Group) -> None:
+    examples = "".join(f"\n  {command.example}" for command in group.commands)
+    home = typer.Typer(name=group.name, help=group.summary, **SETTINGS)
+    for command in group.commands:
+        _add(home, command)
+    app.add_typer(home, epilog=f"\b\nExamples:{examples}")
+
+
+for each in (*COMMANDS, *installed_commands([each.name for each in COMMANDS])):
+    if isinstance(each, Group):
+        _add_group(each)
+    else:
+        _add(app, each)
 
 
 def _version(wanted: bool) -> None:

@@ -29,8 +29,17 @@ class Command:
 
     @property
     def name(self) -> str:
-        """As it is typed."""
-        return self.run.__name__
+        """As it is typed: an underscore at the end only keeps a word of Python free."""
+        return self.run.__name__.rstrip("_")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Commands on one subject: `ampere NAME VERB`."""
+
+    name: str
+    summary: str
+    commands: tuple[Command, ...]
 
 
 def installed_commands(taken: Iterable[str] = ()) -> Iterator[Command]:

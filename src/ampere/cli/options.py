@@ -63,7 +63,7 @@ def at_most(most: int) -> Callable[[int | None], int | None]:
     return check
 
 
-def _share(value: float | None) -> float | None:
+def share(value: float | None) -> float | None:
     """Refuse what is no share."""
     if value is not None and not LEAST_SHARE <= value < 1:
         raise typer.BadParameter(f"{value:g} is no share between 0 and 1, such as 0.05")
@@ -317,7 +317,7 @@ class Care:
         typer.Option(
             metavar="SHARE",
             help="How well each measurement shall repeat. Default: 0.015; coarse meters need more.",
-            callback=_share,
+            callback=share,
         ),
     ] = None
 

@@ -151,9 +151,9 @@ def profile(
                 watch=watch,
             )
     except KeyboardInterrupt:
-        raise Interrupted(_kept(path)) from None
+        raise Interrupted(kept(path)) from None
     except Busy as error:
-        raise Busy(f"{error}; {_kept(path)}") from None
+        raise Busy(f"{error}; {kept(path)}") from None
     if as_json:
         for note in learned.notes:
             say(f"warning: {note}")
@@ -165,7 +165,7 @@ def profile(
     )
 
 
-def _kept(path: Path) -> str:
+def kept(path: Path) -> str:
     """What has become of the work so far."""
     if not path.exists():
         return "nothing was measured yet"

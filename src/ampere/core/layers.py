@@ -35,6 +35,8 @@ class Role(str, Enum):
 
 ROLES = tuple(role.value for role in Role)
 MOST_WIDTH, MOST_COUNT = 10**9, 10**6  # of anything that somebody trains
+SIZE = "#size"  # an attribute that tells layers apart and is no coordinate
+MOST_WORK = 10_000  # different calls of a layer
 
 
 @dataclass(frozen=True)
@@ -86,10 +88,60 @@ class Features:
 
 
 @dataclass(frozen=True)
+class Work:
+    """Calls of one operation at one size: what layers of whatever kind are made of.
+
+    `count` need not be whole: small calls of nearly equal size are told as so many of one size.
+    """
+
+    operation: str
+    widths: Widths = field(default_factory=Widths)
+    attributes: Mapping[str, Json] = field(default_factory=dict)
+    features: Features = Features()
+    count: float = 1.0
+
+    @cached_property
+    def layer(self) -> Layer:
+        """The calls as a layer by themselves: words make kinds, numbers vary within a kind."""
+        words = sorted(v for v in self.attributes.values() if isinstance(v, str))
+        name = " ".join([self.operation, *words])
+        # Calls that are told by their bytes alone differ in nothing else.
+        told = {**self.attributes, SIZE: self.features.activation_bytes}
+        kind = LayerKind(name, Role.HIDDEN, self.operation, told)
+        return Layer(name, kind, self.widths, self.features, part=self.count)
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data, as short as it goes: a layer has some, a journal thousands."""
+        row: dict[str, Json] = {"op": self.operation, "features": list(self.features.numbers)}
+        if self.widths:
+            row["widths"] = dict(self.widths)
+        if self.attributes:
+            row["attributes"] = dict(self.attributes)
+        if self.count != 1:
+            row["count"] = round(self.count, 6)
+        return row
+
+    @classmethod
+    def from_json(cls, row: Json, where: str = "") -> Work:
+        """Read back what `to_json` wrote."""
+        fields = Fields(row, where)
+        attributes = fields.inner("attributes", {})
+        fields.items("features", least=3, most=3)
+        return cls(
+            fields.text("op"),
+            Widths(fields.wholes("widths", most=MOST_WIDTH)),
+            {name: attributes.plain(name) for name in attributes.names(most=50)},
+            Features(*fields.numbers("features", least=0.0)),
+            fields.number("count", 1.0, above=0.0, most=float(MOST_COUNT)),
+        )
+
+
+@dataclass(frozen=True)
 class Layer:
     """One layer of a network: a kind at certain widths, `count` times in a row.
 
     `reads` says where its inputs come from; it is empty in a chain, where it is the layer before.
+    `work` is what it does, call by call, where that is known.
     """
 
     name: str
@@ -99,6 +151,8 @@ class Layer:
     params: int | None = None
     count: int = 1
     reads: tuple[Source, ...] = field(default=(), compare=False)
+    work: tuple[Work, ...] = field(default=(), compare=False, repr=False)
+    part: float = 1.0  # of one: `count` for calls, which need not be whole
 
     @cached_property
     def identity(self) -> LayerIdentity:
@@ -122,6 +176,8 @@ class Layer:
             "attributes": dict(self.kind.attributes),
             "features": self.features.to_json(),
         }
+        if self.work:
+            row["work"] = [each.to_json() for each in self.work]
         if with_structure:
             row["structure"] = self.kind.structure.to_json() if self.kind.structure else None
             row["reads"] = [list(source) for source in self.reads]
@@ -149,6 +205,9 @@ class Layer:
             widths=Widths(fields.wholes("widths", most=MOST_WIDTH)),
             features=Features.from_json(fields.inner("features", {})),
             count=fields.whole("count", 1, least=1, most=MOST_COUNT),
+            work=tuple(
+                Work.from_json(each, place) for place, each in fields.items("work", most=MOST_WORK)
+            ),
             reads=tuple(map(_source, fields.items("reads"))) if with_structure else (),
         )
 

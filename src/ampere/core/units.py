@@ -34,6 +34,11 @@ def flops(count: float) -> str:
     return _with_prefix(count, "FLOP")
 
 
+def bytes_(count: float) -> str:
+    """`16.4 kB`, `2.10 MB`."""
+    return _with_prefix(count, "B")
+
+
 def seconds(time_s: float) -> str:
     """`2.31 ms`, `12.0 s`, `1 min 5 s`, `1 h 12 min`, `2 d 3 h`."""
     if not math.isfinite(time_s) or abs(time_s) < 59.95:

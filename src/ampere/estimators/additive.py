@@ -83,7 +83,7 @@ class AdditiveFit:
         whole = (*covered, STEP)
         pairs = [(layer, STEP) for layer in whole]
         networks = [*((layer,) for layer in whole), *pairs, whole, whole]
-        *costs, mean, total = self._costs(networks, depth_context(covered), noisy=True)
+        *costs, mean, total = self.costs(networks, depth_context(covered), noisy=True)
         lines = tuple(
             Line(layer, cost, self.is_extrapolated(layer), not self.encoder.knows(layer))
             for layer, cost in zip(whole, costs[: len(whole)], strict=True)
@@ -102,7 +102,7 @@ class AdditiveFit:
 
     def alone(self, layers: Sequence[Layer]) -> list[Cost]:
         """What each of these layers costs in a network as small as a variant; they are covered."""
-        return self._costs([[layer] for layer in layers], context=0.0, noisy=False)
+        return self.costs([[layer] for layer in layers], context=0.0, noisy=False)
 
     def tell(self, row: Measurement) -> AdditiveFit:
         """The fit with one more row; coefficients and hyper-parameters stay.
@@ -166,9 +166,7 @@ class AdditiveFit:
                 )
         return tuple(texts)
 
-    def _costs(
-        self, networks: Sequence[Sequence[Layer]], context: float, noisy: bool
-    ) -> list[Cost]:
+    def costs(self, networks: Sequence[Sequence[Layer]], context: float, noisy: bool) -> list[Cost]:
         """What networks cost in a context; the last with the noise of a measurement, if wanted."""
         layers, counts = distinct(networks)
         contexts = np.full(len(networks), context)

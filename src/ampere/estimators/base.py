@@ -73,13 +73,39 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Share:
+    """What all calls of one operation cost in a network.
+
+    `extrapolated` and `borrowed` say how much of that lies beyond the sizes that were measured, and
+    how much is of calls that nobody ever measured.
+    """
+
+    operation: str
+    cost: Cost
+    extrapolated: float = 0.0
+    borrowed: float = 0.0
+
+    def to_json(self) -> dict[str, Json]:
+        """Plain data."""
+        return {
+            "operation": self.operation,
+            "energy_j": self.cost.energy_j,
+            "energy_j_std": self.cost.energy_j_std,
+            "time_s": self.cost.time_s,
+            "time_s_std": self.cost.time_s_std,
+            "extrapolated": self.extrapolated,
+            "borrowed": self.borrowed,
+        }
+
+
+@dataclass(frozen=True)
 class Prediction:
     """A line per layer, and the total with the error of one more measurement in it.
 
     `mean_j_std` is the deviation without that error: of the mean over many steps. `doubts` are what
     a reader should know of this network. `open_j` is the deviation of each line, or of the line and
     a step's own cost together, if that is less: no network tells its last layer from a step. It is
-    empty where lines are taken as independent.
+    empty where lines are taken as independent. `shares` are what operations cost, if it is known.
     """
 
     lines: tuple[Line, ...]
@@ -88,6 +114,7 @@ class Prediction:
     mean_j_std: float | None = None
     doubts: tuple[str, ...] = ()
     open_j: tuple[float, ...] = ()
+    shares: tuple[Share, ...] = ()
 
 
 class Fit(Protocol):

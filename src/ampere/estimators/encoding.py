@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ampere.core.arrays import Array, Ints
-from ampere.core.layers import Features, Layer, LayerIdentity, LayerKind, Role
+from ampere.core.layers import SIZE, Features, Layer, LayerIdentity, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.core.variants import MOST_LAYERS
 from ampere.estimators.processes.linear_mean import Layers
@@ -49,8 +49,8 @@ def depth_context(layers: Iterable[Layer]) -> float:
 
 
 def depth_of(layers: Iterable[Layer]) -> int:
-    """How many layers a network has."""
-    return sum(layer.count for layer in layers)
+    """How many layers a network has; calls, as which it may be told, are none."""
+    return sum(layer.count for layer in layers if SIZE not in layer.kind.attributes)
 
 
 @dataclass(frozen=True)
@@ -197,6 +197,8 @@ def coordinates(layer: Layer) -> dict[str, float]:
     """Where a layer stands among those of its operation."""
     places = {name: math.log2(width) for name, width in layer.widths.items()}
     for name, value in layer.kind.attributes.items():
+        if name == SIZE:
+            continue
         if isinstance(value, (int, float)) and value >= 0:
             places[f"@{name}"] = math.log2(1 + value)
         else:
@@ -216,7 +218,8 @@ def log_bytes(worked_on: float | Array) -> Array:
 def traits(layer: Layer) -> Iterator[tuple[str, str]]:
     """Attributes of a layer, and its role, each with its value as a text."""
     for name, value in layer.kind.attributes.items():
-        yield name, repr(value)
+        if name != SIZE:
+            yield name, repr(value)
     yield "@role", layer.kind.role.value
 
 
@@ -280,5 +283,5 @@ def count(networks: Sequence[Sequence[Layer]], layers: Sequence[Layer]) -> Array
     counts = np.zeros((len(networks), len(layers)))
     for row, network in zip(counts, networks, strict=True):
         for layer in network:
-            row[index[layer.identity]] += layer.count
+            row[index[layer.identity]] += layer.count * layer.part
     return counts

@@ -10,12 +10,13 @@ from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import usable
 from ampere.estimators.drift import STEADY
 from ampere.estimators.paper import PaperFit, fit_paper
+from ampere.estimators.survey import SurveyFit, fit_survey, is_survey
 from ampere.records.measurement import Measurement
 
 METHODS = ("additive", "paper")
 MOST_ROWS, MOST_LAYERS = 2000, 4000  # of a fit: time grows with the cube of both, ten seconds here
 
-ProfileFit: TypeAlias = AdditiveFit | PaperFit
+ProfileFit: TypeAlias = AdditiveFit | SurveyFit | PaperFit
 
 
 def fit_rows(
@@ -29,7 +30,8 @@ def fit_rows(
         DataError: There are none, or so many that no fit of them would ever end.
     """
     if method == "additive":
-        return fit_additive(measurements, drift)
+        fit = fit_survey if is_survey(measurements) else fit_additive
+        return fit(measurements, drift)
     rows = usable(measurements)
     layers = {layer.identity for row in rows for layer in row.layers}
     if len(rows) > MOST_ROWS or len(layers) > MOST_LAYERS:

@@ -20,13 +20,16 @@ from ampere.estimators.paper import KindHyper, PaperFit, fit_paper
 from ampere.estimators.processes import gp, mode
 from ampere.estimators.processes.covariance import Hyper
 from ampere.estimators.processes.likelihood import SCALES
+from ampere.estimators.survey import SurveyFit, is_survey, rebuild_survey
 from ampere.records.measurement import Measurement
 
 MAY_BE_0 = ("fading", "beyond", "odd")
 NUMBERS = (*SCALES, "size", "coefficient", *MAY_BE_0)
 
 
-def solution_of(fit: AdditiveFit | PaperFit, measurements: Sequence[Measurement]) -> Json:
+def solution_of(
+    fit: AdditiveFit | SurveyFit | PaperFit, measurements: Sequence[Measurement]
+) -> Json:
     """What was found when these measurements were fitted."""
     if isinstance(fit, PaperFit):
         kinds = {
@@ -38,9 +41,10 @@ def solution_of(fit: AdditiveFit | PaperFit, measurements: Sequence[Measurement]
         }
         return {"kinds": kinds}
     numbers = {id(row): number for number, row in enumerate(measurements)}
+    sums = fit.calls if isinstance(fit, SurveyFit) else fit
     return {
-        "energy": _sums_to_json(fit.energy.solution),
-        "time": None if fit.time is None else _sums_to_json(fit.time.solution),
+        "energy": _sums_to_json(sums.energy.solution),
+        "time": None if sums.time is None else _sums_to_json(sums.time.solution),
         "rejected": [
             {
                 "row": numbers[id(rejection.row)],
@@ -54,7 +58,7 @@ def solution_of(fit: AdditiveFit | PaperFit, measurements: Sequence[Measurement]
 
 def rebuild(
     solution: Json, measurements: Sequence[Measurement], method: str, kernel: str
-) -> AdditiveFit | PaperFit:
+) -> AdditiveFit | SurveyFit | PaperFit:
     """The fit that a solution of these measurements was taken from.
 
     Raises:
@@ -71,7 +75,8 @@ def rebuild(
             }
             return fit_paper(measurements, kernel, kinds)
         time = solution["time"]
-        fit = rebuild_additive(
+        remake = rebuild_survey if is_survey(measurements) else rebuild_additive
+        fit = remake(
             measurements,
             energy=_sums_from_json(solution["energy"]),
             time=None if time is None else _sums_from_json(time),
@@ -80,10 +85,11 @@ def rebuild(
     # Numbers of the wrong shape end in any of these.
     except (KeyError, IndexError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
         raise DataError(f"no solution of these measurements ({error!r:.120})") from None
-    return _sane(fit)
+    _refuse_insane(fit.calls if isinstance(fit, SurveyFit) else fit)
+    return fit
 
 
-def _sane(fit: AdditiveFit) -> AdditiveFit:
+def _refuse_insane(fit: AdditiveFit) -> None:
     for process in (fit.energy, fit.time):
         if process is None:
             continue
@@ -94,7 +100,6 @@ def _sane(fit: AdditiveFit) -> AdditiveFit:
             raise DataError(f"{len(process.hyper.lengths)} lengths of other coordinates")
         if not np.isfinite(process.alpha).all():
             raise DataError("its numbers are not finite")
-    return fit
 
 
 def _sums_to_json(solution: mode.Solution) -> Json:

@@ -14,7 +14,7 @@ from ampere.core.layers import Layer, LayerIdentity
 from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.errors import ContradictoryRows, DataError, NotCovered
-from ampere.estimators.base import Cost, Fit, Line, Prediction, add_known
+from ampere.estimators.base import Cost, Fit, Line, Prediction, Share, add_known
 from ampere.estimators.encoding import STEP
 from ampere.meters.base import UNKNOWN_ORIGIN, Provenance
 
@@ -22,6 +22,11 @@ CONFIDENCE = 0.9
 SYMMETRIC = ("paper",)
 MOST_REACH = 100.0  # of an interval in logarithms: beyond it nothing is known
 MOST_NAMES = 20  # of layers in a warning
+SEEN = 0.01  # share of an operation that is worth a word
+UNSETTLED = (  # which matters to whoever looks at lines, not at totals
+    "how joules divide between these layers and others is open, the total is known better"
+    " (variants settle it: `ampere profile --per-layer`)"
+)
 
 # A line is unsettled if its deviation is more than this share of it, while the total is known so
 # many times as well; layers that take less than this share of the total are not worth a word.
@@ -48,6 +53,7 @@ class Estimate:
     battery_wh: float | None = None
     warnings: tuple[str, ...] = field(default=())
     energy_j_mean_std: float | None = None
+    shares: tuple[Share, ...] = ()
 
     @property
     def energy_j_interval(self) -> tuple[float, float]:
@@ -87,6 +93,7 @@ class Estimate:
             time_s=total.time_s,
             time_s_std=total.time_s_std,
             lines=lines,
+            shares=tuple(replace(each, cost=each.cost.times(by)) for each in self.shares),
             steps=steps,
             energy_j_mean_std=None if mean_std is None else by * mean_std,
         )
@@ -110,6 +117,8 @@ class Estimate:
             "method": self.method,
             "warnings": list(self.warnings),
         }
+        if self.shares:
+            row["operations"] = [share.to_json() for share in self.shares]
         if self.battery_wh is not None:
             row["battery_wh"], row["battery_share"] = self.battery_wh, self.battery_share
         return row
@@ -171,11 +180,21 @@ class Estimate:
             f" {units.joules(self.energy_j)} (90 % interval {low_j} to {high_j}), {time}"
         )
 
+    def _operations(self) -> list[str]:
+        """What operations cost, the dearest first, and how well they are known."""
+        parts = [
+            f"{share.operation} {units.percent(share.cost.energy_j / self.energy_j)}"
+            for share in self.shares
+            if share.cost.energy_j >= SEEN * self.energy_j
+        ]
+        return [", ".join(parts)] if parts else []
+
     def _facts(self) -> list[tuple[str, str]]:
         origin = self.provenance.origin if self.provenance else UNKNOWN_ORIGIN
         measured = origin.startswith("measured")  # what was; the estimate itself never is
         energy = f"estimated from joules {origin}" if measured else f"joules are {origin}"
         facts = [
+            *(("operations", text) for text in self._operations()),
             ("device", self.device or units.UNKNOWN),
             ("energy", f"{energy}; method {self.method}"),
             ("not in it", "data loading, validation"),
@@ -237,6 +256,7 @@ def estimate(
         battery_wh=battery_wh,
         warnings=(*_warnings(prediction), *warnings),
         energy_j_mean_std=prediction.mean_j_std,
+        shares=tuple(sorted(prediction.shares, key=lambda share: -share.cost.energy_j)),
     )
     return result if steps == 1 else result.for_steps(steps)
 
@@ -295,8 +315,7 @@ def _warnings(prediction: Prediction) -> list[str]:
             [line.layer for line in lines if line.extrapolated and not line.borrowed],
         ),
         (
-            "how joules divide between these layers and others is open, the total is known better"
-            " (variants settle it: `ampere profile --per-layer`)",
+            UNSETTLED,
             [line.layer for line in lines if line.unsettled],
         ),
     )

@@ -22,6 +22,7 @@ from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Cost, usable
 from ampere.estimators.paper import PaperFit
 from ampere.estimators.polynomials import fit_features
+from ampere.estimators.survey import SurveyFit
 from ampere.profiles.profile import Profile
 from ampere.records.measurement import Measurement
 
@@ -66,6 +67,8 @@ class Landscape:
 def landscapes(profile: Profile) -> list[Landscape]:
     """A landscape of each kind that was profiled at several sizes of a width or more."""
     fit = profile.fit
+    if isinstance(fit, SurveyFit):  # its kinds are those of chance
+        return []
     by_kind = _known_layers(fit, usable(profile.measurements))
     spots = _subtracted(fit) if isinstance(fit, PaperFit) else _shares(fit, profile)
     drawn = []

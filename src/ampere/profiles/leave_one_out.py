@@ -14,7 +14,9 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import inflation
+from ampere.estimators.methods import ProfileFit
 from ampere.estimators.paper import PaperFit
+from ampere.estimators.survey import SurveyFit
 from ampere.profiles.estimate import interval
 
 ENOUGH = 4  # without one of fewer, little is left to predict from
@@ -62,9 +64,10 @@ class Validation:
         return sum(low <= value <= high for (low, high), value in pairs)
 
 
-def validate(fit: AdditiveFit | PaperFit) -> Validation | None:
+def validate(fit: ProfileFit) -> Validation | None:
     """Leave out each row that was fitted; None if they are too few, or all of them say nothing."""
-    validation = _networks(fit) if isinstance(fit, AdditiveFit) else _layers(fit)
+    sums = fit.calls if isinstance(fit, SurveyFit) else fit
+    validation = _networks(sums) if isinstance(sums, AdditiveFit) else _layers(sums)
     return validation if validation is not None and len(validation.errors) >= ENOUGH else None
 
 

@@ -24,6 +24,8 @@ from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Rejection, usable
 from ampere.estimators.drift import usual_drift
 from ampere.estimators.methods import METHODS, ProfileFit, fit_rows
+from ampere.estimators.paper import PaperFit
+from ampere.estimators.survey import SurveyFit, is_survey
 from ampere.meters.base import Provenance
 from ampere.profiles.doubts import (
     age,
@@ -75,11 +77,21 @@ class Profile:
 
         With `keep_fit`, what fitting it finds is kept in the user's cache, and used the next time.
         """
-        data = journal_bytes(path)
+        return cls.parse(path, journal_bytes(path), method, keep_fit=keep_fit)
+
+    @classmethod
+    def parse(
+        cls,
+        path: str | os.PathLike[str],
+        data: bytes,
+        method: str = "additive",
+        *,
+        keep_fit: bool = False,
+    ) -> Profile:
+        """The profile that these bytes of a journal are; `path` is for messages."""
         header, measurements = parse_journal(path, data)
-        cache = FitCache.of(data) if keep_fit else None
         profile = cls(tuple(measurements), header, method)
-        profile._fits.cache = cache
+        profile._fits.cache = FitCache.of(data) if keep_fit else None
         return profile
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -103,7 +115,7 @@ class Profile:
     @property
     def rejected(self) -> tuple[Rejection, ...]:
         """Rows that the fit leaves out because all others contradict them."""
-        if not usable(self.measurements) or not isinstance(self.fit, AdditiveFit):
+        if not usable(self.measurements) or isinstance(self.fit, PaperFit):
             return ()
         return self.fit.rejected
 
@@ -114,7 +126,7 @@ class Profile:
         file is left as it is (`ampere.tell` writes). A fit that was made is updated, not repeated.
         """
         profile = replace(self, measurements=(*self.measurements, measurement))
-        if isinstance(self._fits.made, AdditiveFit):
+        if isinstance(self._fits.made, (AdditiveFit, SurveyFit)):
             with suppress(DataError):  # new kinds of layers, or a surprise: the fit is made anew
                 profile._fits.made = self._fits.made.tell(measurement)
         return profile
@@ -134,6 +146,8 @@ class Profile:
         """
         from ampere.pytorch.graph.counter import with_features
 
+        if isinstance(self.fit, SurveyFit):
+            raise DataError("a survey makes no tables yet: use a profile of the model's family")
         if not isinstance(self.fit, AdditiveFit):
             raise DataError("only the additive method makes tables: load it with method='additive'")
         if model is None:
@@ -226,7 +240,11 @@ class Profile:
     def _counted(self, layer: Layer) -> Layer:
         """The layer with its features, if the fit needs them and they can be counted."""
         fit = self.fit
-        if not isinstance(fit, AdditiveFit) or fit.encoder.covers(layer):
+        if isinstance(fit, PaperFit) or (
+            isinstance(fit, AdditiveFit) and fit.encoder.covers(layer)
+        ):
+            return layer
+        if isinstance(fit, SurveyFit) and layer.work:
             return layer
         if layer.kind.structure is None:
             return layer
@@ -238,6 +256,9 @@ class Profile:
     def training(self) -> Training:
         """How most of the profile was trained; only what ends in a last layer has a loss."""
         ended = [m for m in self.measurements if m.layers[-1].kind.role is Role.LAST]
+        if is_survey(ended):  # of batches and optimisers it has all, of precisions one
+            own = next(filter(None, (stated_training(m.layers) for m in ended)), Training())
+            return Training(dtype=own.dtype, amp=own.amp)
         stated = [
             training
             for m in ended or self.measurements
@@ -291,7 +312,7 @@ class Profile:
     def doubts(self) -> tuple[str, ...]:
         """Why to be careful: faults of its meter, rows left out, rough or not additive."""
         fit = self.fit if usable(self.measurements) else None
-        fitted = fit.notes if isinstance(fit, AdditiveFit) else ()
+        fitted = () if fit is None or isinstance(fit, PaperFit) else fit.notes
         return (*meter_faults(self.measurements), *fitted)
 
 

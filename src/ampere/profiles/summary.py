@@ -13,6 +13,8 @@ from ampere.core.layers import Layer
 from ampere.core.page import Page
 from ampere.core.variants import MOST_LAYERS
 from ampere.estimators.base import typical_error, usable
+from ampere.estimators.survey import calls_of, is_survey
+from ampere.records.measurement import Measurement
 from ampere.records.repeats import repeats_of
 
 if TYPE_CHECKING:
@@ -22,8 +24,10 @@ PAYOFF_STEPS = 20  # steps of a model that would tell its cost about as well
 
 
 def summarise(profile: Profile) -> Page:
-    """A row for each kind of layers, and facts below."""
+    """A row for each kind of layers, or for each operation of a survey, and facts below."""
     good = usable(profile.measurements)
+    if is_survey(good):
+        return _survey(profile, good)
     layers = [layer for row in good for layer in row.layers]
     kinds = grouped(layers, lambda layer: layer.kind.name)
     return Page(
@@ -34,6 +38,39 @@ def summarise(profile: Profile) -> Page:
         align="<<<><",
         facts=[*_facts(profile), *(("warning", text) for text in profile.warnings)],
     )
+
+
+def _survey(profile: Profile, rows: Sequence[Measurement]) -> Page:
+    """What calls were measured, operation by operation."""
+    networks = [calls_of(row.layers) for row in rows]
+    operations = grouped([call for calls in networks for call in calls], _operation)
+    operations.sort(key=lambda calls: -sum(call.count * call.part for call in calls))
+    return Page(
+        f"Survey of {profile.device}: {units.plural(len(networks), 'measurement')}"
+        f" of {units.plural(len(operations), 'operation')}",
+        headers=("operation", "networks", "sizes", "smallest", "largest"),
+        rows=[_operation_row(calls, networks) for calls in operations],
+        align="<>>>>",
+        facts=[*_facts(profile), *(("warning", text) for text in profile.warnings)],
+    )
+
+
+def _operation(call: Layer) -> str:
+    return call.kind.operation
+
+
+def _operation_row(
+    calls: Sequence[Layer], networks: Sequence[Sequence[Layer]]
+) -> tuple[str, str, str, str, str]:
+    """How often an operation was measured, and from which size to which."""
+    name = _operation(calls[0])
+    within = sum(any(_operation(call) == name for call in network) for network in networks)
+    flops = [call.features.flops or 0.0 for call in calls]
+    moved = [call.features.activation_bytes or 0.0 for call in calls]
+    sizes, text = (flops, units.flops) if max(flops) else (moved, units.bytes_)
+    smallest, largest = (text(size) if size else "" for size in (min(sizes), max(sizes)))
+    different = len({call.identity for call in calls})
+    return name, units.number(within), units.number(different), smallest, largest
 
 
 def pays_off_after(profile: Profile) -> int | None:

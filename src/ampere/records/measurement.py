@@ -38,7 +38,8 @@ class Measurement:
     `spread` is the relative standard deviation of the joules of `repeats` bursts, `doubt` the
     relative standard error that work of others may have added, where it was accepted. Networks that
     were measured together have one `sitting`. `energy_j_per_step` includes `idle_j_per_step`. A
-    failed one has a reason and no numbers; seconds are None where nobody took them.
+    failed one has a reason and no numbers; seconds are None where nobody took them. `by_calls` says
+    that it was measured to teach what calls cost: a profile with such rows is fitted by calls.
     """
 
     layers: tuple[Layer, ...]
@@ -56,6 +57,7 @@ class Measurement:
     bursts: Mapping[str, Json] = field(default_factory=dict, compare=False)
     doubt: float = 0.0
     sitting: str = ""
+    by_calls: bool = False
 
     @property
     def energy_j(self) -> float:
@@ -154,6 +156,7 @@ class Measurement:
             repeats=fields.whole("repeats", 1, least=1, most=10**9),
             doubt=fields.number("doubt", 0.0, least=0.0, most=100.0),
             sitting=fields.text("sitting", "", most=SHORT),
+            by_calls=fields.flag("by_calls"),
             device=fields.text("device", ""),
             provenance=read_provenance(row.get("provenance") or Provenance.EXTERNAL),
             when=fields.text("when", ""),

@@ -14,37 +14,54 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ampere.core.layers import Features, Layer, structure_of
+from ampere.core.layers import Features, Layer, Role, Work, structure_of
 from ampere.core.program.sizes import shape_at
 from ampere.core.program.widths import Widths
+from ampere.core.training import PLAIN, training_of_kind
 from ampere.pytorch.graph.recorder import tensors_in
 from ampere.pytorch.graph.recurrence import RECURRENT, Shortened, left_out_flops, shorten
 from ampere.pytorch.graph.shortcuts import QuickNorms, quick
-from ampere.pytorch.runtime.builder import build_layer, example_inputs, is_module
+from ampere.pytorch.graph.work import summed, work_of_call, work_of_loss, work_of_update
+from ampere.pytorch.runtime.builder import build_layer, example_inputs, is_module, is_shared
 
 
 def with_features(layer: Layer) -> Layer:
     """The same layer with its features and parameters filled in."""
-    features, params = _count(replace(layer, name="", features=Features(), params=None))
-    return replace(layer, features=features, params=params)
+    features, params, work = _count(replace(layer, name="", features=Features(), params=None))
+    return replace(layer, features=features, params=params, work=work)
 
 
 @lru_cache(maxsize=4096)
-def _count(layer: Layer) -> tuple[Features, int]:
+def _count(layer: Layer) -> tuple[Features, int, tuple[Work, ...]]:
     with torch.device("meta"):
         module = build_layer(layer).train()
     inputs = example_inputs(layer, "meta")
-    written = _BytesWritten()
+    written = _Watch()
     with torch.enable_grad(), FlopCounterMode(display=False) as counter:
         # No leaves: the layer may work in place on what it is entering.
         entering = [x.clone() if x.requires_grad else x for x in inputs]
+        written.counter = counter
         with written:
             result = module(*entering)
         backward(result)
     flops = counter.get_total_flops() + sum(map(left_out_flops, written.shortened))
     params = sum(p.numel() for p in module.parameters())
     size = sum(p.numel() * p.element_size() for p in module.parameters())
-    return Features(float(flops), float(written.total), float(size)), params
+    features = Features(float(flops), float(written.total), float(size))
+    return features, params, _work(layer, module, result, written, features)
+
+
+def _work(
+    layer: Layer, module: nn.Module, result: Any, written: _Watch, features: Features
+) -> tuple[Work, ...]:
+    """All that a layer does in a step: its calls, the updates of its parameters, and its loss."""
+    training = training_of_kind(layer.kind.attributes)
+    trained = [p for p in module.parameters() if p.requires_grad and not is_shared(p)]
+    work = [*written.work, *work_of_update(trained, training.optimizer)]
+    if layer.kind.role is Role.LAST:
+        work += work_of_loss(tensor for _, tensor in tensors_in(result) if tensor.requires_grad)
+    held = {} if training.precision == PLAIN else {"precision": training.precision}
+    return summed(work, features.flops or 0.0, held)
 
 
 def backward(result: Any) -> None:
@@ -90,8 +107,10 @@ def _runs(layer: Layer) -> bool:
     )
 
 
-class _BytesWritten(torch.overrides.TorchFunctionMode):
-    """Adds up what the functions and modules of a forward pass write."""
+class _Watch(torch.overrides.TorchFunctionMode):
+    """Adds up what the functions of a forward pass write, and tells what each of them does."""
+
+    counter: FlopCounterMode
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,13 +118,19 @@ class _BytesWritten(torch.overrides.TorchFunctionMode):
         self.seen: set[int] = set()
         self.alive: list[torch.Tensor] = []
         self.shortened: list[Shortened] = []
+        self.work: list[Work] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        before = self.counter.get_total_flops()
+        skipped = 0
         if func in RECURRENT and not kwargs and (short := shorten(func, args)) is not None:
             result, left_out = short
             self.shortened.append(left_out)
+            skipped = left_out_flops(left_out)
         else:
             result = quick(func, args)(*args, **(kwargs or {}))
+        flops = self.counter.get_total_flops() - before + skipped
+        self.work += work_of_call(func, args, kwargs or {}, result, float(flops))
         if isinstance(result, torch.Tensor):
             storage = result.untyped_storage()._cdata  # views share it, and write nothing
             if storage not in self.seen and not isinstance(result, nn.Parameter):

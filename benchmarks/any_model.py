@@ -1,0 +1,303 @@
+"""Any model from one survey: public architectures that no profile has ever seen.
+
+    python benchmarks/any_model.py --draw       # once: which architectures, into any_models.json
+    python benchmarks/any_model.py --threads 1  # survey, zoo profiles, metering: half an hour
+    python benchmarks/any_model.py --tables     # of what is kept
+
+Needs timm and transformers (`make test-integrations` makes such an environment). The architectures
+were drawn by a fixed seed, and committed, before any of them was metered; modules of timm and types
+of transformers that the method was developed with are not among them, and their families are left
+out of the catalogue that guides the survey. Leave the machine alone meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from catalogue import LANGUAGE, MOST_PARAMETERS, Tagger
+from machine import RESULTS, machine_line, pack, show, write_section
+
+import ampere
+from ampere.acquisition.families import Network, read_network
+from ampere.acquisition.loop import reference_of
+from ampere.core.training import Training
+from ampere.errors import AmpereError
+from ampere.estimators.base import Fit, usable
+from ampere.estimators.flops import fit_flops_affine
+from ampere.estimators.roofline import fit_roofline
+from ampere.estimators.survey import fit_survey
+from ampere.profiles.estimate import interval
+from ampere.pytorch.models import read
+from ampere.records.journal import Journal, read_journal
+from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort
+from ampere.sittings.measure import measure
+
+LIST = Path(__file__).parent / "any_models.json"
+MODULES, TYPES = 11, 4  # of timm and of transformers
+# What the method was developed with.
+SEEN = ("resnet", "mobilenetv3", "vision_transformer", "convnext", "efficientnet", "densenet",
+        "mlp_mixer", "vgg", "regnet", "byobnet", "swin_transformer", "metaformer")  # fmt: skip
+SEEN_TYPES = ("bert", "gpt2", "llama")
+LEAST_FLOPS, MOST_FLOPS = 3e8, 4e10
+SIDES, BATCHES = (64, 96, 128, 160, 192, 224), (1, 2, 4, 8, 16)
+MINUTES = (2, 5, 10, 20)
+ZOO = ("lenet5", "cnn5", "har", "lstm", "transformer", "resnet")
+MEDIAN, MEAN, FACTOR, COVERAGE = 0.10, 0.14, 1.5, (0.85, 0.95)  # what is wanted
+FEW = Effort(warmup_s=0.0, min_rounds=2, max_rounds=2, steps=5)  # ten steps, as a user takes them
+
+
+def recurrent_lm() -> Tagger:
+    """A language model of two LSTM layers."""
+    return Tagger("LSTM", 8000, 200, 320, 2, every=True)
+
+
+def recurrent_classifier() -> Tagger:
+    """A classifier of texts by a GRU."""
+    return Tagger("GRU", 12000, 150, 384, 1, every=False)
+
+
+recurrent_lm.input = "48:int64<8000"  # type: ignore[attr-defined]
+recurrent_classifier.input = "80:int64<12000"  # type: ignore[attr-defined]
+
+
+# --- Which ----------------------------------------------------------------------------------------
+
+
+def settings(model: str, family: str, inputs: Sequence[str | None], rng: random.Random) -> list[dict[str, Any]]:
+    """A model at two sizes of batch, and of input if it has several, none of them too large."""
+    found: list[dict[str, Any]] = []
+    for shape in inputs:
+        for batch in rng.sample(BATCHES, len(BATCHES)):
+            if any(row["batch"] == batch for row in found):
+                continue
+            try:
+                layers = read(model, shape, Training(batch))
+            except (AmpereError, RuntimeError, ValueError, AssertionError) as error:
+                print(f"  not {model} {shape}: {str(error)[:90]}", file=sys.stderr)
+                return []
+            flops = sum(layer.features.flops or 0.0 for layer in layers)
+            if sum(layer.params or 0 for layer in layers) > MOST_PARAMETERS:
+                return []
+            if LEAST_FLOPS <= flops <= MOST_FLOPS:
+                optimizer = rng.choice(("sgd", "momentum", "adam", "adamw"))
+                row = {"model": model, "family": family, "input": shape, "batch": batch}
+                found.append({**row, "optimizer": optimizer})
+                break
+    return found if len(found) == 2 else []
+
+
+def drawn() -> Iterator[dict[str, Any]]:
+    """Architectures by a fixed seed; what cannot be read or is too large is passed over."""
+    from ampere.pytorch.public.timm_models import TIMM
+
+    rng = random.Random("any model")
+    timm = TIMM.load("this benchmark")
+    registry = import_module("timm.models._registry")
+    modules = sorted({registry._model_to_module[name] for name in timm.list_models()} - set(SEEN))
+    rng.shuffle(modules)
+    left = MODULES
+    for module in modules:
+        names = sorted(n for n in timm.list_models() if registry._model_to_module[n] == module)
+        name = rng.choice(names)
+        config = timm.get_pretrained_cfg(name, allow_unregistered=True)
+        fixed = config is None or config.fixed_input_size or "vit" in module
+        sides = [None, None] if fixed else [f"3x{s}x{s}" for s in rng.sample(SIDES, 2)]
+        rows = settings(f"timm:{name}", f"timm {module}", sides, rng)
+        yield from rows
+        left -= bool(rows)
+        if not left:
+            break
+    types = [kind for kind in LANGUAGE if kind not in SEEN_TYPES]
+    rng.shuffle(types)
+    left = TYPES
+    for kind in types:
+        lengths = rng.sample((32, 64, 128), 2)
+        shapes = [f"hf:{kind}(sequence={length})" for length in lengths]
+        rows = [row for shape in shapes for row in settings(shape, f"hf {kind}", [None, None], rng)[:1]]
+        if len(rows) == 2:
+            yield from rows
+            left -= 1
+        if not left:
+            break
+    here = Path(__file__).relative_to(Path(__file__).parent.parent)
+    for name in ("recurrent_lm", "recurrent_classifier"):
+        yield from settings(f"{here}:{name}", name, [None, None], rng)
+
+
+def architectures() -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(LIST.read_text())
+    return rows
+
+
+def network(row: dict[str, Any]) -> Network:
+    return read_network(row["model"], row["input"], Training(row["batch"], row["optimizer"]))
+
+
+# --- Measuring ------------------------------------------------------------------------------------
+
+
+def kept(threads: int, what: str) -> Path:
+    return RESULTS / f"any_model_{threads}_{what}.ampere"
+
+
+def run(threads: int, minutes: float) -> None:
+    """The survey, profiles of the zoo, and all architectures twice."""
+    for what in ("survey", "zoo", "metered", "steps"):
+        kept(threads, what).unlink(missing_ok=True)
+    rows = architectures()
+    asked = [network(row) for row in rows]
+    with ampere.LocalDevice(ampere.Settings(threads=threads)) as device:
+        begun = time.time()
+        profile = ampere.survey(
+            kept(threads, "survey"),
+            device=device,
+            time_limit_s=60 * minutes,
+            tolerance=1e-6,
+            without={row["family"] for row in rows},
+            watch=show,
+        )
+        sys.stderr.write(f"\nsurvey: {(time.time() - begun) / 60:.1f} min\n")
+        nominal = reference_of(profile.header, device)
+        known = list(profile.measurements)
+        for what, effort in (("metered", None), ("steps", FEW), ("metered", None)):
+            with Journal.open(kept(threads, what), profile.header) as journal:
+                for each in asked:
+                    work = [(each.workload, each.layers)]
+                    known += measure(device, work, nominal, effort, known=known, keep=journal.append)
+                    sys.stderr.write(f"\r{what}: {each.name:60.60}")
+        for name in ZOO:
+            strategy = ampere.Strategy(max_measurements=12, tolerance=1e-6)
+            path = kept(threads, f"zoo_{name}")
+            path.unlink(missing_ok=True)
+            ampere.profile(f"zoo:{name}", path=path, device=device, strategy=strategy, watch=show)
+            pack(path)
+    for what in ("survey", "metered", "steps"):
+        pack(kept(threads, what))
+    text = machine_line({"threads": str(threads)})
+    (RESULTS / f"any_model_{threads}.machine").write_text(text + "\n")
+
+
+def packed(threads: int, what: str) -> Path:
+    path = kept(threads, what)
+    return path.with_name(f"{path.name}.gz")
+
+
+# --- Scores ---------------------------------------------------------------------------------------
+
+
+def first_minutes(rows: Sequence[Measurement], minutes: float) -> list[Measurement]:
+    """What a survey had measured after so many minutes: by its clock, set-up included."""
+    begun = min(row.timestamp - row.cost_s for row in rows)
+    return [row for row in rows if row.timestamp - begun <= 60 * minutes]
+
+
+def judged(fit: Fit, asked: Sequence[Measurement]) -> dict[str, Any]:
+    """Errors of a fit, and how many lie inside their intervals."""
+    errors, inside, halves = [], [], []
+    for row in asked:
+        total = fit.predict(row.layers).total
+        errors.append(total.energy_j / row.energy_j - 1)
+        low, high = interval(total.energy_j, total.energy_j_std)
+        inside.append(low <= row.energy_j <= high)
+        halves.append((high - low) / 2 / total.energy_j)
+    return summary(errors) | {"inside": fmean(inside), "half": median(halves), "errors": errors}
+
+
+def summary(errors: Sequence[float]) -> dict[str, Any]:
+    absolute = [abs(error) for error in errors]
+    factors = [math.exp(abs(math.log(max(1 + error, 1e-9)))) for error in errors]
+    return {"median": median(absolute), "mean": fmean(absolute), "worst": max(factors)}
+
+
+def mean_of_two(rows: Sequence[Measurement], many: int) -> tuple[list[Measurement], float]:
+    """Each architecture by both of its meterings, and how far these are apart."""
+    pairs = [(rows[i], rows[i + many]) for i in range(many)]
+    good = [(a, b) for a, b in pairs if a.failed is None and b.failed is None]
+    joined = [
+        replace(a, energy_j_per_step=math.sqrt(a.energy_j * b.energy_j)) for a, b in good
+    ]
+    return joined, fmean(abs(a.energy_j / b.energy_j - 1) for a, b in good)
+
+
+def score(threads: int) -> dict[str, Any]:
+    header, surveyed = read_journal(packed(threads, "survey"))
+    metered = read_journal(packed(threads, "metered"))[1]
+    asked, floor = mean_of_two(metered, len(architectures()))
+    found: dict[str, Any] = {"floor": floor, "asked": len(asked), "when": header.created}
+    rows = usable(surveyed)
+    for minutes in MINUTES:
+        some = first_minutes(rows, minutes)
+        if minutes > MINUTES[0] and len(some) == found.get("last"):
+            continue
+        found["last"] = len(some)
+        found[f"survey, {minutes} min"] = judged(fit_survey(some), asked) | {"rows": len(some)}
+    ten = first_minutes(rows, 10)
+    zoo = [row for name in ZOO for row in read_journal(packed(threads, f"zoo_{name}"))[1]]
+    found["sum of zoo profiles"] = judged(ampere.fit(zoo).fit, asked)
+    found["FLOPs, affine"] = judged(fit_flops_affine(ten), asked)
+    found["roofline"] = judged(fit_roofline(ten), asked)
+    steps = {row.layers: row for row in read_journal(packed(threads, "steps"))[1]}
+    found["ten metered steps"] = summary(
+        [steps[row.layers].energy_j / row.energy_j - 1 for row in asked if row.layers in steps]
+    )
+    found["networks"] = [
+        {"metered_j": row.energy_j, "seconds": row.time_s} for row in asked
+    ]
+    return found
+
+
+def table(found: dict[int, dict[str, Any]]) -> str:
+    lines: list[str] = []
+    for threads, scores in found.items():
+        lines += [
+            f"**{threads} thread{'s' * (threads > 1)}** ({scores['asked']} settings of public"
+            f" architectures; metering one twice, {100 * scores['floor']:.1f} % apart on average):",
+            "",
+            "| | networks | median % | mean % | largest factor | inside 90 % | half interval |",
+            "|---" * 7 + "|",
+        ]
+        for name, row in scores.items():
+            if isinstance(row, dict):
+                inside = f"{row['inside']:.0%}" if "inside" in row else ""
+                half = f"{row['half']:.0%}" if "half" in row else ""
+                lines.append(
+                    f"| {name} | {row.get('rows', '')} | {100 * row['median']:.1f} |"
+                    f" {100 * row['mean']:.1f} | {row['worst']:.2f} | {inside} | {half} |"
+                )
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--draw", action="store_true", help="which architectures")
+    parser.add_argument("--tables", action="store_true", help="measure nothing")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=20.0, help="of the survey")
+    options = parser.parse_args()
+    if options.draw:
+        LIST.write_text(json.dumps(list(drawn()), indent=1) + "\n")
+        return
+    if not options.tables:
+        run(options.threads, options.minutes)
+    found = {n: score(n) for n in (1, 2) if packed(n, "metered").exists()}
+    (RESULTS / "any_model.json").write_text(json.dumps(found, indent=1) + "\n")
+    write_section("accuracy.md", "any model", table(found))
+
+
+if __name__ == "__main__":
+    main()

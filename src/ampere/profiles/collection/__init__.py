@@ -1,0 +1,1 @@
+"""Collection: the profiles of a library in a few words, beside each other, and how one joins."""

@@ -1,0 +1,1 @@
+"""Networks drawn at random, to learn from what calls cost at many sizes and in many company."""

@@ -1,0 +1,282 @@
+"""What a layer does, call by call: the operations that its forward pass asks torch for.
+
+Layers of kinds that were never measured are made of calls that were. Heavy ones (those with FLOPs,
+tables, sequences) are told at their sizes, light ones by the bytes that they read and write,
+rounded to a few sizes, so that a profile has hundreds of them and not thousands. Backward passes
+are in them; loss and update are operations of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from ampere.core.layers import Features, LayerIdentity, Work
+from ampere.core.program.widths import Widths
+from ampere.core.types import Json
+from ampere.pytorch.graph.operations import CURVED, NORMS, operation_of, works_in_place
+from ampere.pytorch.graph.recorder import tensors_in
+
+STEPS_AN_OCTAVE = 2  # that sizes of light calls are rounded to
+SMALL = 16384.0  # bytes; below, a call costs what any call costs
+STATES = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adam": 2, "adamw": 2}  # numbers a parameter has
+NOTHING = Work("view", features=Features(0.0, 0.0, 0.0))
+ATTENTION = "multi_head_attention_forward"
+NO_CALLS = ("__get__", "__set__", "requires_grad_", "backward")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of torch that was called, with what it returned and the FLOPs that it took."""
+
+    name: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Tensor]
+    flops: float
+
+    @property
+    def output(self) -> Tensor:
+        """What it returned first."""
+        return self.outputs[0]
+
+    def argument(self, place: int, name: str, default: Any = None) -> Any:
+        """An argument, however it was given."""
+        return self.args[place] if len(self.args) > place else self.kwargs.get(name, default)
+
+
+def work_of_call(
+    function: Callable[..., Any], args: Any, kwargs: Any, result: Any, flops: float
+) -> list[Work]:
+    """What one call of a function does; FLOPs are those of its forward pass."""
+    name = getattr(function, "__name__", "")
+    inputs = [tensor for _, tensor in tensors_in((args, kwargs)) if tensor.numel()]
+    outputs = [tensor for _, tensor in tensors_in(result)]
+    if not outputs or name in NO_CALLS:
+        return []
+    call = Call(name, args, kwargs, inputs, outputs, flops)
+    if name == ATTENTION:
+        return _multi_head(call)
+    operation = operation_of(name)
+    heavy = _HEAVY.get(operation) or (_matmul if flops else None)
+    if heavy is not None and inputs:
+        return [heavy(call)]
+    return [_light(call, operation)]
+
+
+def _light(call: Call, operation: str) -> Work:
+    """A call whose cost follows the bytes that it reads and writes, there and back."""
+    if operation == "view" or _moves_nothing(call):
+        return NOTHING
+    moved = bytes_of(t for t in call.inputs if not isinstance(t, nn.Parameter))
+    moved += bytes_of(call.outputs)
+    attributes: dict[str, Json] = {}
+    if operation == "normalisation":
+        attributes["of"] = NORMS[call.name]
+    elif operation == "activation":
+        attributes["curved"] = int(call.name in CURVED)
+    back = any(tensor.requires_grad for tensor in call.outputs)
+    if not back:
+        attributes["forward"] = 1
+    features = Features(0.0, moved * (1 + back), 0.0)
+    return rounded(Work(operation, attributes=attributes, features=features))
+
+
+def _moves_nothing(call: Call) -> bool:
+    """Whether it returns what it was given, whatever it is called."""
+    if (
+        works_in_place(call.name)
+        or call.kwargs.get("inplace")
+        or any(argument is True for argument in call.args[1:])
+    ):
+        return False
+    given = {tensor.untyped_storage()._cdata for tensor in call.inputs}
+    return call.output.untyped_storage()._cdata in given
+
+
+def rounded(work: Work) -> Work:
+    """So many calls of the next of a few sizes: as many bytes, and nearly as many calls."""
+    moved = work.features.activation_bytes or 0.0
+    if moved <= SMALL:
+        return replace(work, features=replace(work.features, activation_bytes=SMALL))
+    size = float(round(2.0 ** (round(math.log2(moved) * STEPS_AN_OCTAVE) / STEPS_AN_OCTAVE)))
+    features = replace(work.features, activation_bytes=size)
+    return replace(work, features=features, count=work.count * moved / size)
+
+
+def bytes_of(tensors: Iterable[Tensor]) -> float:
+    """What tensors hold."""
+    return float(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
+
+
+def _passes(*tensors: Tensor | None) -> int:
+    """Forward, and one pass back for each of the tensors that want a gradient."""
+    return 1 + sum(tensor is not None and tensor.requires_grad for tensor in tensors)
+
+
+def _heavy(
+    operation: str,
+    widths: Mapping[str, int],
+    attributes: Mapping[str, Json],
+    features: Features,
+    passes: int = 3,
+) -> Work:
+    """A call at its sizes; features are those of the forward pass."""
+    flops, moved, held = (value or 0.0 for value in features.numbers)
+    whole = Features(flops * passes, moved * (2 if passes > 1 else 1), held)
+    return Work(operation, Widths(widths), {**attributes, "passes": passes}, whole)
+
+
+def _convolution(call: Call) -> Work:
+    x, weight = call.argument(0, "input"), call.argument(1, "weight")
+    groups = int(call.argument(6, "groups", 1))  # of both sorts: dilation and padding differ
+    spatial = weight.dim() - 2
+    entering, leaving = (tensor.shape[-spatial - 1] for tensor in (x, call.output))
+    before, after = x.numel() // entering, call.output.numel() // leaving
+    attributes: dict[str, Json] = {
+        "rows": max(before, after),
+        "kernel": math.prod(weight.shape[2:]),
+        "stride": round(max(before, after) / max(min(before, after), 1), 2),
+        "dimensions": spatial,
+    }
+    features = Features(call.flops, bytes_of([x, call.output]), bytes_of([weight]))
+    passes = _passes(x, weight)
+    if groups > 1 and weight.shape[1] == 1:
+        return _heavy("depthwise", {"out": leaving}, attributes, features, passes)
+    widths = {"in": entering // groups, "out": leaving // groups}
+    return _heavy("convolution", widths, {**attributes, "groups": groups}, features, passes)
+
+
+def _linear(call: Call) -> Work:
+    x, weight = call.inputs[0], call.inputs[1]
+    width = x.shape[-1]
+    widths = {"in": width, "out": weight.numel() // width}
+    features = Features(call.flops, bytes_of([x, call.output]), bytes_of([weight]))
+    return _heavy("linear", widths, {"rows": x.numel() // width}, features, _passes(x, weight))
+
+
+def _matmul(call: Call) -> Work:
+    x, y = call.inputs[-2:] if len(call.inputs) > 1 else (call.inputs[0], call.inputs[0])
+    shape = (1, 1, *call.output.shape)[-2:]
+    size = max(call.output.numel(), 1)
+    widths = {"in": max(round(call.flops / 2 / size), 1), "out": max(shape[1], 1)}
+    attributes = {"rows": shape[0], "matrices": max(size // max(math.prod(shape), 1), 1)}
+    features = Features(call.flops, bytes_of([x, y, call.output]), 0.0)
+    return _heavy("matmul", widths, attributes, features, _passes(x, y))
+
+
+def _attention(call: Call) -> Work:
+    query, key = call.inputs[:2]
+    attributes = {
+        "rows": query.shape[-2],
+        "keys": key.shape[-2],
+        "matrices": math.prod(query.shape[:-2]),
+        "masked": int(len(call.inputs) > 3),
+    }
+    features = Features(call.flops, bytes_of([*call.inputs, call.output]), 0.0)
+    return _heavy("attention", {"in": query.shape[-1]}, attributes, features, _passes(query, key))
+
+
+def _embedding(call: Call) -> Work:
+    table = max(call.inputs, key=lambda tensor: (tensor.is_floating_point(), tensor.numel()))
+    width = max(call.output.shape[-1], 1)
+    attributes = {"rows": call.output.numel() // width, "entries": table.shape[0]}
+    features = Features(0.0, bytes_of([call.output]), bytes_of([table]))
+    return _heavy("embedding", {"out": width}, attributes, features, _passes(table))
+
+
+def _recurrent(call: Call) -> Work:
+    x = call.inputs[0]
+    weights = [tensor for tensor in call.inputs if isinstance(tensor, nn.Parameter)]
+    matrices = [tensor for tensor in weights if tensor.dim() == 2]
+    steps = 1 if "cell" in call.name else x.shape[1 if call.args[-1] is True else 0]
+    attributes: dict[str, Json] = {
+        "of": call.name.split("_")[0],
+        "steps": steps,
+        "rows": max(x.numel() // max(x.shape[-1] * steps, 1), 1),
+        "stacked": max(len(matrices) // 2, 1),
+    }
+    widths = {"in": x.shape[-1], "out": matrices[1].shape[-1] if len(matrices) > 1 else 1}
+    features = Features(call.flops, bytes_of([x, call.output]), bytes_of(weights))
+    return _heavy("recurrent", widths, attributes, features, _passes(x, *weights[:1]))
+
+
+_HEAVY: Mapping[str, Callable[[Call], Work]] = {
+    "convolution": _convolution,
+    "linear": _linear,
+    "matmul": _matmul,
+    "attention": _attention,
+    "embedding": _embedding,
+    "recurrent": _recurrent,
+}
+
+
+def _multi_head(call: Call) -> list[Work]:
+    """Attention as `nn.MultiheadAttention` has it in one call: what it does inside."""
+    query, key, _, embed, heads = call.args[:5]
+    rows, keys = query.numel() // embed, key.numel() // key.shape[-1]
+    samples = query.shape[1] if query.dim() > 2 else 1
+    length, others = rows // samples, keys // samples
+    matrices, size = samples * heads, float(query.element_size())
+    projected = size * (rows + 2 * keys) * embed
+    flops = 2.0 * samples * length * others * embed
+    width, scores = embed // heads, size * matrices * length * others
+    moved_in = size * rows * embed + projected
+    entering = Features(2 / size * projected * embed, moved_in, 3 * size * embed**2)
+    leaving = Features(2.0 * rows * embed**2, 2 * size * rows * embed, size * embed**2)
+    moved = projected + size * rows * embed
+    squares = {"rows": length, "matrices": matrices}
+    masked = int(call.kwargs.get("attn_mask") is not None)
+    if call.kwargs.get("need_weights", True):
+        product = Features(flops, moved / 2 + scores, 0.0)
+        inner = [
+            _heavy("matmul", {"in": width, "out": others}, squares, product),
+            rounded(Work("softmax", features=Features(0.0, 4 * scores, 0.0))),
+            _heavy("matmul", {"in": others, "out": width}, squares, product),
+        ]
+    else:
+        attributes = {**squares, "keys": others, "masked": masked}
+        inner = [_heavy("attention", {"in": width}, attributes, Features(2 * flops, moved, 0.0))]
+    return [
+        _heavy("linear", {"in": embed, "out": 3 * embed}, {"rows": rows}, entering),
+        *inner,
+        _heavy("linear", {"in": embed, "out": embed}, {"rows": rows}, leaving),
+        rounded(Work("copy", features=Features(0.0, 4 * moved, 0.0))),
+        replace(NOTHING, count=12.0),
+    ]
+
+
+def work_of_update(parameters: Iterable[Tensor], optimizer: str) -> list[Work]:
+    """What an optimiser does with parameters, one after the other."""
+    attributes = {"by": optimizer, "states": STATES.get(optimizer, max(STATES.values()))}
+    return [
+        rounded(Work("update", attributes=attributes, features=Features(0.0, bytes_of([p]), 0.0)))
+        for p in parameters
+    ]
+
+
+def work_of_loss(outputs: Iterable[Tensor]) -> list[Work]:
+    """What the loss of outputs does, whichever it is."""
+    return [rounded(Work("loss", features=Features(0.0, bytes_of([t]), 0.0))) for t in outputs]
+
+
+def summed(work: Iterable[Work], flops: float, precision: Mapping[str, Json]) -> tuple[Work, ...]:
+    """Equal calls together, FLOPs such that they add up to what was counted of all."""
+    listed = list(work)
+    told = sum((each.features.flops or 0.0) * each.count for each in listed)
+    scale = flops / told if told else 1.0
+    together: dict[LayerIdentity, Work] = {}
+    counts: defaultdict[LayerIdentity, float] = defaultdict(float)
+    for each in listed:
+        features = replace(each.features, flops=float(round((each.features.flops or 0.0) * scale)))
+        attributes = {**each.attributes, **precision}
+        one = replace(each, features=features, attributes=attributes, count=1.0)
+        together.setdefault(one.layer.identity, one)
+        counts[one.layer.identity] += each.count
+    return tuple(replace(one, count=counts[key]) for key, one in together.items())
