@@ -80,6 +80,7 @@ def test_what_a_profile_was_made_for_is_not_built_by_itself(tmp_path: Path) -> N
         ("measure timm:tinny", 1, "did you mean tiny"),
         ("estimate --layers x.json --profile p.ampere --task ctc", 2, "go with hf:MODEL"),
         ("ask --profile p.ampere --sequence 8", 2, "go with hf:MODEL"),
+        ("devices compare . zoo:lenet5 --sequence 8", 2, "go with hf:MODEL"),
     ],
 )
 def test_bad_input_is_one_line(line: str, code: int, says: str) -> None:
