@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.core.boundary.trust import ForeignText, model_of_file
-from ampere.core.model_names import ModelName, parse_name
+from ampere.core.boundary.model_names import ModelName, parse_name
 from ampere.errors import DataError, ModelError
 
 

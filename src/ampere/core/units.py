@@ -29,6 +29,11 @@ def watt_hours(energy_j: float) -> str:
     return _with_prefix(energy_j / 3600, "Wh")
 
 
+def memory(size: float) -> str:
+    """Bytes: `512 MB`."""
+    return _with_prefix(size, "B")
+
+
 def flops(count: float) -> str:
     """`743 MFLOP`."""
     return _with_prefix(count, "FLOP")

@@ -343,5 +343,21 @@ def interval(mean: float, std: float, method: str = "additive") -> tuple[float, 
     return mean / ratio, mean * ratio
 
 
+def bound(mean: float, std: float, confidence: float, method: str = "additive") -> float:
+    """What is not exceeded with this probability, by the same errors as an interval's."""
+    reach = NormalDist().inv_cdf(confidence) * std
+    if method in SYMMETRIC:
+        return max(mean + reach, 0.0)
+    return mean * math.exp(max(-MOST_REACH, min(reach / mean, MOST_REACH)))
+
+
+def probability_within(limit: float, mean: float, std: float, method: str = "additive") -> float:
+    """The probability that something stays at or below a limit above 0."""
+    if std == 0:
+        return float(mean <= limit)
+    ahead = limit - mean if method in SYMMETRIC else mean * math.log(limit / mean)
+    return NormalDist().cdf(ahead / std)
+
+
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None

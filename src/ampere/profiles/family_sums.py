@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -31,6 +31,7 @@ from ampere.estimators.processes.covariance import (
 )
 from ampere.profiles.grid import Grid, Place
 from ampere.profiles.lookup import Axes, Table, add_up, in_chunks, join
+from ampere.profiles.relaxation import Surface, relax
 
 
 class Sums:
@@ -70,6 +71,11 @@ class Sums:
     def means(self, levels: Ints) -> Array:
         """Of each candidate, given by its levels (m, k)."""
         return in_chunks(levels, lambda chunk: self._dearer * add_up(self._means, chunk))
+
+    def relaxed(self, levels: Array, tops: Sequence[int]) -> Surface:
+        """Means between levels, and what a level more of each axis adds there."""
+        values, slopes = relax(self._means, levels, tops)
+        return Surface(self._dearer * values, self._dearer * slopes)
 
     def variances(self, levels: Ints) -> Array:
         """Of the logarithm of each candidate, without noise."""

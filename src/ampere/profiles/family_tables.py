@@ -123,6 +123,30 @@ class FamilyTables:
             slopes[:, axis] = rise / np.maximum(apart, 1)
         return slopes
 
+    def relaxed(self, widths: npt.ArrayLike) -> tuple[Array, Array]:
+        """Joules per step at widths between sizes, and joules per channel there, for gradients.
+
+        A smooth surface through all sizes: at these it is `estimate_many`, and `energy_gradient`.
+        """
+        sizes = np.asarray(widths, dtype=float)
+        if sizes.ndim != 2 or sizes.shape[1] != len(self.names):
+            raise DataError(
+                f"candidates are rows of {len(self.names)} numbers ({', '.join(self.names)}), not"
+                f" an array of shape {sizes.shape}"
+            )
+        for name, column, step, largest in zip(
+            self.names, sizes.T, self.steps, self.largest, strict=True
+        ):
+            if not ((column >= step) & (column <= largest)).all():  # neither is NaN
+                raise DataError(
+                    f"{name} goes from {step} to {largest} in this family: keep it there, by"
+                    " torch.clamp or a sigmoid"
+                )
+        steps = np.array(self.steps)
+        tops = [largest // step for largest, step in zip(self.largest, self.steps, strict=True)]
+        surface = self._energy.relaxed(sizes / steps, tops)
+        return surface.values, surface.slopes / steps
+
     def layers_at(self, widths: Sequence[int]) -> tuple[Layer, ...]:
         """The layers of one candidate, features included, as `estimate` takes them."""
         (levels,) = self._levels([widths])

@@ -19,7 +19,7 @@ from torch import nn
 from ampere.core.choices import resize as resized
 from ampere.core.inputs import Inputs, InputSpec
 from ampere.core.layers import Layer, structure_of
-from ampere.core.model_names import parse_name
+from ampere.core.boundary.model_names import parse_name
 from ampere.core.training import Training
 from ampere.core.variants import Plan, plan
 from ampere.core.workloads import ModelSpec

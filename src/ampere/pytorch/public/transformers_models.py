@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from ampere.core.model_names import ModelName, absolute, is_folder
+from ampere.core.boundary.model_names import ModelName, absolute, is_folder
 from ampere.core.types import Json
 from ampere.errors import ModelError
 from ampere.pytorch.public.configurations import read_configuration, refuse_code

@@ -23,7 +23,7 @@ from torch import nn
 
 from ampere.core.boundary.trust import refuse_code
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
-from ampere.core.model_names import (
+from ampere.core.boundary.model_names import (
     TIMM,
     TRANSFORMERS,
     ZOO,

@@ -1,0 +1,128 @@
+"""Surveys: what is measured, that it goes on where it stopped, and what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import ampere
+from ampere.acquisition import surveyor
+from ampere.acquisition.catalogue import GENRES, draw, read_catalogue
+from ampere.acquisition.progress import Event
+from ampere.acquisition.surveyor import Surveyor, candidates
+from ampere.core.training import Training
+from ampere.errors import DataError, MeasurementFailed
+from ampere.estimators.survey import SurveyFit, calls_of
+from ampere.records.failure import Cause, Failure
+from ampere.records.measurement import Measurement
+from fakes import FakeDevice
+from surveyed import cost, joules, surveyed
+
+ASKED = "zoo:cnn5"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few and small networks: reading one takes longer than anything else here."""
+    monkeypatch.setattr(surveyor, "POOL", 10)
+    monkeypatch.setattr(surveyor, "START", 6)
+    monkeypatch.setattr(surveyor, "MOST_FLOPS", 2e8)
+    monkeypatch.setattr(surveyor, "FIRST_FLOPS", 5e7)
+
+
+def survey(path: Path, seconds: float, watch: list[Event] | None = None) -> ampere.Profile:
+    events = [] if watch is None else watch
+    return ampere.survey(
+        path,
+        device=FakeDevice(cost),
+        like=[ASKED],
+        time_limit_s=seconds,
+        sittings=0,
+        watch=events.append,
+    )
+
+
+def test_a_survey_answers_for_a_model_that_it_never_measured(tmp_path: Path) -> None:
+    events: list[Event] = []
+    profile = survey(tmp_path / "s.ampere", 60.0, events)
+    assert isinstance(profile.fit, SurveyFit)
+    assert all(row.by_calls for row in profile.measurements)
+    layers = ampere.read_layers(ASKED)
+    answer = profile.estimate(ASKED)
+    assert answer.energy_j == pytest.approx(joules(layers), rel=0.3)
+    assert answer.shares[0].operation in {"convolution", "update", "linear"}
+    assert any("median expected error" in event.doing for event in events)
+    assert (tmp_path / "s.ampere").stat().st_size < 2_000_000
+
+
+def test_it_goes_on_with_other_networks_and_keeps_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "s.ampere"
+    first = survey(path, 25.0)
+    second = survey(path, 25.0)
+    before, after = ([row.layers for row in each.measurements] for each in (first, second))
+    assert after[: len(before)] == before
+    assert len(after) > len(before)
+    assert not set(after[len(before) :]) & set(before)
+
+
+def test_a_profile_of_a_family_can_be_surveyed(tmp_path: Path) -> None:
+    path = tmp_path / "p.ampere"
+    strategy = ampere.Strategy(max_measurements=4)
+    ampere.profile("zoo:lenet5", path=path, device=FakeDevice(cost), strategy=strategy)
+    profile = survey(path, 25.0)
+    assert {row.by_calls for row in profile.measurements} == {True, False}
+    assert isinstance(profile.fit, SurveyFit)
+
+
+def test_too_short_a_limit_says_so(tmp_path: Path) -> None:
+    with pytest.raises(MeasurementFailed, match="give it more"):
+        survey(tmp_path / "s.ampere", 1e-9)
+
+
+def test_larger_candidates_than_one_that_did_not_fit_are_dropped() -> None:
+    asked = [calls_of(ampere.read_layers(ASKED))]
+    tested = Surveyor(asked)
+    failed = Failure("no memory", Cause.MEMORY)
+    for network in tested.ask(3):
+        tested.tell(Measurement(network.layers, failed=failed))
+    assert len(tested.ask(10)) < 7
+
+
+def test_the_expected_error_falls() -> None:
+    tested = Surveyor([calls_of(ampere.read_layers(ASKED))])
+    errors = []
+    for _ in range(3):
+        for network in tested.ask(6):
+            tested.tell(surveyed(network.layers))
+        errors.append(tested.expected_error)
+    assert errors[-1] < errors[0]
+
+
+def test_candidates_have_the_precision_that_is_asked_for() -> None:
+    network = next(candidates("x", Training(dtype="bfloat16")))
+    assert all(layer.kind.attributes["dtype"] == "bfloat16" for layer in network.layers)
+    assert all(w.attributes["precision"] == "bfloat16" for w in network.layers[0].work)
+
+
+def test_the_catalogue_is_read_and_drawn_from() -> None:
+    every = read_catalogue()
+    assert len(every) > 200
+    assert {each.genre for each in every} == set(GENRES)
+    assert all(each.calls for each in every)
+    language = draw(["language"], many=5)
+    assert len(language) == 5 and language == draw(["language"], many=5)
+    families = {each.family for each in every}
+    assert draw([], without=families) == []
+
+
+def test_a_genre_that_is_not_there_is_refused() -> None:
+    with pytest.raises(DataError, match="vision, mobile"):
+        draw(["sound"])
+
+
+def test_measured_rows_say_that_they_are_of_a_survey() -> None:
+    row = surveyed(ampere.read_layers("zoo:lenet5"))
+    assert Measurement.from_json(row.to_json()).by_calls
+    assert not Measurement.from_json(replace(row, by_calls=False).to_json()).by_calls
