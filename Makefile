@@ -41,7 +41,7 @@ test: lint  ## lint, types, import contracts, tests; as root it installs openssh
 INTEGRATIONS := .venv-integrations
 $(INTEGRATIONS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(INTEGRATIONS)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,prune,transformers,dev]' optuna pyyaml
+	$(INTEGRATIONS)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,prune,transformers,optuna,dev]' pyyaml
 	$(INTEGRATIONS)/bin/pip install --quiet --disable-pip-version-check --no-deps timm==1.0.30 torchvision==0.28.0
 	@touch $@
 

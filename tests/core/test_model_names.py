@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.core.boundary.trust import ForeignText, model_of_file
 from ampere.core.boundary.model_names import ModelName, parse_name
+from ampere.core.boundary.trust import ForeignText, model_of_file
 from ampere.errors import DataError, ModelError
 
 

@@ -29,8 +29,8 @@ import numpy as np
 import ampere
 from ampere.core.boundary.fields import parse_json
 from ampere.core.boundary.files import read_whole, write_whole
-from ampere.core.layers import Layer
 from ampere.core.boundary.model_names import parse_name
+from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.errors import DataError

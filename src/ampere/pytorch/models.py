@@ -16,10 +16,10 @@ from functools import lru_cache
 import torch
 from torch import nn
 
+from ampere.core.boundary.model_names import parse_name
 from ampere.core.choices import resize as resized
 from ampere.core.inputs import Inputs, InputSpec
 from ampere.core.layers import Layer, structure_of
-from ampere.core.boundary.model_names import parse_name
 from ampere.core.training import Training
 from ampere.core.variants import Plan, plan
 from ampere.core.workloads import ModelSpec
