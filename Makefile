@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz help setup setup-system demo test faults lint format benchmarks benchmark-reading clean
+.PHONY: fuzz help setup setup-system demo test test-integrations faults lint format benchmarks benchmark-reading clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -36,6 +36,17 @@ lint: setup  ## ruff, mypy, import contracts
 test: lint  ## lint, types, import contracts, tests; as root it installs openssh-server and chromium if they are not there
 	@($(SYSTEM)) || test "$$(id -u)" != 0 || $(MAKE) setup-system
 	$(BIN)/python -m pytest
+
+# timm needs torchvision, which would bring another build of torch: without what it depends on.
+INTEGRATIONS := .venv-integrations
+$(INTEGRATIONS)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,prune,transformers,optuna,dev]' pyyaml
+	$(INTEGRATIONS)/bin/pip install --quiet --disable-pip-version-check --no-deps timm==1.0.30 torchvision==0.28.0
+	@touch $@
+
+test-integrations: $(INTEGRATIONS)/.installed  ## tests with optuna, timm and transformers, in an environment of their own
+	$(INTEGRATIONS)/bin/python -m pytest tests/integrations
 
 FUZZ_SECONDS ?= 3600
 fuzz: setup  ## feed every reader with damaged and hostile input for an hour (FUZZ_SECONDS); what breaks is kept in tests/security/corpus
@@ -83,4 +94,4 @@ benchmark-reading:  ## read every architecture of timm; takes half an hour
 	.venv-timm/bin/python benchmarks/reading.py
 
 clean:  ## remove .venv and caches
-	rm -rf $(VENV) .venv-timm .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-timm $(INTEGRATIONS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -89,6 +89,12 @@ def test_equal_layers_stand_in_one_line() -> None:
         ("layers net.py:Net --optimizer magic", 1, "unknown optimizer"),
         ("layers net.py:Net --loss magic", 1, "unknown loss"),
         ("layers net.py:Net --input 4,mask=", 1, "is no input"),
+        ("layers zoo:lenet5 --sequence 8", 2, "--task and --sequence go with hf:MODEL"),
+        ("layers hf:bert --task dance", 2, "is not one of speech-to-text, seq2seq"),
+        ("layers hf:bert --sequence 0", 2, "--sequence"),
+        ("layers hf:bert(sequence=8) --sequence 8", 2, "not both"),
+        ("layers timm:resnet50(pretrained=True)", 1, "is built without weights"),
+        ("layers hf:./nowhere", 1, "ampere fetches nothing"),
     ],
 )
 @pytest.mark.usefixtures("files")

@@ -93,6 +93,7 @@ def compare(
     from ampere.profiles.library import open_library
     from ampere.reports.html import refuse_to_overwrite
 
+    model = training.named(subject.model or "") or None
     given = TrainingOptions(batch_size=training.batch_size)
     if subject.layers is not None and training != given:
         raise typer.BadParameter("layers say themselves how they are trained: leave that out")
@@ -104,11 +105,11 @@ def compare(
     settings = training.over(common_training(library))
     comparison = compare_devices(
         library,
-        subject.read(),
+        model or subject.read(),
         training.input,
         training=None if training.untouched else settings,
         steps=job.length(settings.batch_size) or 1,
-        name=subject.model or str(subject.layers),
+        name=model or str(subject.layers),
     )
     if html is not None:
         from ampere.reports.comparison_page import report_comparison

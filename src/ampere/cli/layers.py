@@ -24,10 +24,11 @@ def layers(model: Model, training: TrainingOptions, as_json: AsJson = False) -> 
     As ampere reads them, with their parameters and the FLOPs of a training step; layers that are
     the same stand in one line.
     """
+    model = training.named(model)
     from ampere.core.training import Training
     from ampere.pytorch.models import read_whole
 
-    reading = read_whole(training.named(model), training.input, training.over(Training()))
+    reading = read_whole(model, training.input, training.over(Training()))
     params = sum(layer.count * (layer.params or 0) for layer in reading.layers)
     flops = sum(layer.count * (layer.features.flops or 0.0) for layer in reading.layers)
     if as_json:

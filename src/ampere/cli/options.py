@@ -204,7 +204,7 @@ class TrainingOptions:
             return model
         if not model.strip().startswith("hf:"):
             raise typer.BadParameter("--task and --sequence go with hf:MODEL")
-        from ampere.core.model_names import parse_name
+        from ampere.core.boundary.model_names import parse_name
 
         name = parse_name(model)
         for option in said.keys() & name.arguments.keys():

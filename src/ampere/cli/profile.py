@@ -145,7 +145,7 @@ def profile(
                 path=path,
                 device=device,
                 strategy=strategy,
-                candidates=candidate or (),
+                candidates=[training.named(each) for each in candidate or ()],
                 effort=care.effort(),
                 time_limit_s=limits.time_limit or math.inf,
                 energy_limit_j=limits.energy_limit or math.inf,

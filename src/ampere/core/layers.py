@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Tuple  # for Python 3.8, on old devices
 
 from ampere.core.boundary.fields import Fields, shown
-from ampere.core.program.structure import DEEP, Structure
+from ampere.core.program.structure import DEEP, LARGEST, Structure
 from ampere.core.program.widths import Widths
 from ampere.core.types import Json
 from ampere.errors import DataError, ModelError
@@ -215,7 +215,8 @@ class Layer:
 def _structure(fields: Fields) -> Structure | None:
     if "structure" not in fields:
         return None
-    return Structure.from_json(fields.plain("structure", depth=DEEP), fields.place("structure"))
+    calls = fields.plain("structure", depth=DEEP, largest=LARGEST)
+    return Structure.from_json(calls, fields.place("structure"))
 
 
 def _source(item: tuple[str, Json]) -> Source:

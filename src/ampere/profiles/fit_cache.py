@@ -29,6 +29,7 @@ import numpy as np
 import ampere
 from ampere.core.boundary.fields import parse_json
 from ampere.core.boundary.files import read_whole, write_whole
+from ampere.core.boundary.model_names import parse_name
 from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.core.types import Json
@@ -86,17 +87,18 @@ class FitCache:
     def layers(
         self, model: str, training: Training, read: Callable[[], tuple[Layer, ...]]
     ) -> tuple[Layer, ...]:
-        """The layers of a model of the zoo: as they were kept, else read and kept.
+        """The layers of a model of the zoo, or a public one: as they were kept, else read and kept.
 
-        Only the zoo cannot change under its name. Where torch is in use already, its defaults may
+        Only these cannot change under their name. Where torch is in use already, its defaults may
         have been changed, and reading costs little: then nothing is kept.
         """
         loss = training.loss
-        if "torch" in sys.modules or not model.startswith("zoo:"):
+        if "torch" in sys.modules or not parse_name(model).is_settled:
             return read()
         if not isinstance(loss, str) or ":" in loss:
             return read()  # the user's own function
-        name = json.dumps([model, training.to_json(), _installed("torch")])
+        versions = [_installed(package) for package in ("torch", "timm", "transformers")]
+        name = json.dumps([model, training.to_json(), versions])
         kept = self._read("layers").get(name)
         if isinstance(kept, list) and kept:
             with suppress(DataError):

@@ -16,10 +16,10 @@ from functools import lru_cache
 import torch
 from torch import nn
 
+from ampere.core.boundary.model_names import parse_name
 from ampere.core.choices import resize as resized
 from ampere.core.inputs import Inputs, InputSpec
 from ampere.core.layers import Layer, structure_of
-from ampere.core.model_names import parse_name
 from ampere.core.training import Training
 from ampere.core.variants import Plan, plan
 from ampere.core.workloads import ModelSpec
@@ -35,6 +35,7 @@ from ampere.pytorch.runtime.losses import loss_name
 from ampere.pytorch.runtime.trainer import OPTIMIZERS, dtype_of
 
 MOST_NUMBERS = 10**15  # in a batch: a million gigabytes
+MOST_BYTES = 4 * 2**30  # of weights that are made up only to read a model
 
 __all__ = [
     "Input",
@@ -76,7 +77,21 @@ def read_whole(
     training: Training = Training(),
 ) -> ModelReading:
     """The layers of a model, and which of its parameters belong to none of them."""
-    return read_model(*_prepare(model, input, training, hollow=True))
+    prepared = _prepare(model, input, training, hollow=True)
+    try:
+        return read_model(*prepared)
+    except ModelError as error:
+        if not isinstance(model, str) or not _wants_values(prepared[0], error):
+            raise
+    return read_model(*_prepare(model, input, training))
+
+
+def _wants_values(hollow: nn.Module, error: ModelError) -> bool:
+    """Whether a model that was built without values failed for that, and fits into memory."""
+    parameters = list(hollow.parameters())
+    built_so = bool(parameters) and all(parameter.is_meta for parameter in parameters)
+    size = sum(parameter.nbytes for parameter in parameters)
+    return built_so and "meta" in str(error) and size <= MOST_BYTES
 
 
 def make_slimmer(

@@ -220,29 +220,32 @@ class Fields:
         inner = self.inner(name, default)
         return {each: str(inner.plain(each)) for each in inner.names(most=200) if each in inner}
 
-    def plain(self, name: str, default: Json = None, depth: int = DEEP) -> Json:
+    def plain(
+        self, name: str, default: Json = None, depth: int = DEEP, largest: float = LARGE
+    ) -> Json:
         """Any JSON as it is, as long as its numbers are finite and its size is modest."""
         value = self._row.get(name)
-        if isinstance(value, (list, tuple, Mapping)) or not _is_plain_leaf(value):
-            check_plain(value, self.place(name), depth)
+        if isinstance(value, (list, tuple, Mapping)) or not _is_plain_leaf(value, largest):
+            check_plain(value, self.place(name), depth, largest)
         return default if value is None else value
 
 
-def check_plain(value: Json, place: str, depth: int = DEEP) -> None:
+def check_plain(value: Json, place: str, depth: int = DEEP, largest: float = LARGE) -> None:
     """Refuse JSON that cannot be kept: numbers without an end, texts and lists without measure."""
-    if _is_plain_leaf(value):
+    if _is_plain_leaf(value, largest):
         return
     if isinstance(value, str):
         _refuse_text(value, place, LONG_TEXT)
     elif is_number(value):
-        raise DataError(f"{place} must be a number from -1e30 to 1e30, not {shown(value)}")
+        within = f"-{largest:g} to {largest:g}".replace("+", "")
+        raise DataError(f"{place} must be a number from {within}, not {shown(value)}")
     elif depth == 0 or not isinstance(value, (list, tuple, Mapping)) or len(value) > MANY:
         raise DataError(f"{place} is larger or deeper than anybody needs: {shown(value)}")
     else:
         for inner, item in _parts(value):
             if not _is_writable(inner, LONG_TEXT):
                 _refuse_text(inner, place, LONG_TEXT)
-            check_plain(item, _place(place, inner), depth - 1)
+            check_plain(item, _place(place, inner), depth - 1, largest)
 
 
 def is_number(value: Json) -> bool:
@@ -271,12 +274,12 @@ def _parts(value: Json) -> Iterator[tuple[str, Json]]:
     return ((str(i), item) for i, item in enumerate(value))
 
 
-def _is_plain_leaf(value: Json) -> bool:
+def _is_plain_leaf(value: Json, largest: float) -> bool:
     """Whether a value is no list and no object, and can be kept as it is."""
     if isinstance(value, str):
         return _is_writable(value, LONG_TEXT)
     if is_number(value):
-        return abs(as_float(value)) <= LARGE
+        return abs(as_float(value)) <= largest
     return value is None or isinstance(value, bool)
 
 

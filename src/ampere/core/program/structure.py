@@ -17,6 +17,7 @@ from ampere.core.program.terms import INPUT, Term, term_from_json, term_to_json
 from ampere.core.types import Json
 
 DEEP = 30  # terms inside each other
+LARGEST = 3.5e38  # numbers that are constants of a model: float32's least is what masks are made of
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,10 @@ def _named_to_json(terms: Mapping[str, Term]) -> dict[str, Json]:
 
 def _named_from_json(fields: Fields, name: str) -> dict[str, Term]:
     inner = fields.inner(name, {})
-    return {each: term_from_json(inner.plain(each, depth=DEEP)) for each in inner.names()}
+    return {
+        each: term_from_json(inner.plain(each, depth=DEEP, largest=LARGEST))
+        for each in inner.names()
+    }
 
 
 @dataclass(frozen=True)
@@ -202,7 +206,7 @@ class Structure:
             inputs=inputs,
             outputs=outputs,
             calls=tuple(Call.from_json(call, at) for at, call in fields.items("calls")),
-            result=term_from_json(fields.plain("result", depth=DEEP)),
+            result=term_from_json(fields.plain("result", depth=DEEP, largest=LARGEST)),
             multiples=fields.wholes("multiples"),
         )
 

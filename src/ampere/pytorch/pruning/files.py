@@ -13,8 +13,8 @@ from torch import nn
 
 from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.boundary.files import read_whole, write_whole
+from ampere.core.boundary.model_names import PUBLIC, TRANSFORMERS, ZOO, parse_name
 from ampere.core.layers import Layer
-from ampere.core.model_names import PUBLIC, TRANSFORMERS, ZOO, parse_name
 from ampere.core.types import Json
 from ampere.errors import DataError, ModelError
 from ampere.pytorch.pruning.slimmer import Slim

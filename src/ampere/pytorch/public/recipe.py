@@ -26,4 +26,4 @@ def alike(name: str, names: Iterable[str], otherwise: str) -> str:
     by_letters = {"".join(filter(str.isalnum, each.lower())): each for each in names}
     wanted = "".join(filter(str.isalnum, name[:LONGEST_NAME].lower()))
     close = [by_letters[each] for each in get_close_matches(wanted, by_letters, 5, 0.6)]
-    return f"did you mean {' or '.join(close)}?" if close else otherwise
+    return f"did you mean {', '.join(close)}?" if close else otherwise

@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import nn
 
+from ampere.core.boundary.model_names import ModelName
 from ampere.core.inputs import Inputs, InputSpec
-from ampere.core.model_names import ModelName
 from ampere.errors import ModelError
 from ampere.pytorch.public.packages import Package, offline
 from ampere.pytorch.public.recipe import Recipe, alike

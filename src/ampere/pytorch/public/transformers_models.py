@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import nn
 
-from ampere.core.model_names import ModelName, is_folder
+from ampere.core.boundary.model_names import ModelName, absolute, is_folder
 from ampere.core.types import Json
 from ampere.errors import ModelError
 from ampere.pytorch.public.configurations import read_configuration, refuse_code
@@ -23,10 +23,9 @@ from ampere.pytorch.public.tasks import TASKS, Task, find_task
 
 TRANSFORMERS = Package("transformers", "transformers")
 ATTENTION = ("eager", "sdpa")  # what torch has itself; others are fetched or compiled
-# A step shall be like the next: no layer or frame is left out by lot, and nothing kept for
-# generating text.
+_USUAL_LOSS = "ForCausalLM"  # which transformers takes anyhow, with a warning
+# A step shall be like the next: no layer or frame is left out by lot.
 _STEADY = {
-    "use_cache": False,
     "layerdrop": 0.0,
     "encoder_layerdrop": 0.0,
     "decoder_layerdrop": 0.0,
@@ -60,7 +59,9 @@ def find_transformers_model(named: ModelName) -> Recipe:
         with _quiet(transformers):
             auto = getattr(transformers, task.auto)
             model: nn.Module = auto.from_config(config, trust_remote_code=False)
-            return model
+        if getattr(model, "loss_type", "") is None:
+            model.loss_type = _USUAL_LOSS  # type: ignore[assignment]
+        return model
 
     return Recipe(make, inputs)
 
@@ -84,10 +85,11 @@ def _configuration(
     types = transformers.CONFIG_MAPPING
     kind = str(data.get("model_type", name))
     if kind not in types:
-        folder = "" if is_folder(name) else f", or write hf:./{name} for a folder"
         hint = alike(kind, types.keys(), "use a type such as bert, gpt2 or vit")
-        raise ModelError(f"transformers has no type of model {kind!r}: {hint}{folder}")
-    for setting, value in settings.items():
+        if not is_folder(name) and absolute(name).is_dir():
+            hint = f"the folder of this name is hf:./{name}"
+        raise ModelError(f"transformers has no type of model {kind!r}: {hint}")
+    for setting, value in {"model_type": kind, **settings}.items():
         refuse_code(setting, value, label)
     if settings.get("attn_implementation", ATTENTION[0]) not in ATTENTION:
         raise ModelError(f"{label}: attn_implementation is one of {', '.join(ATTENTION)}")
@@ -105,7 +107,7 @@ def _configuration(
 
 
 def _refuse_unknown(setting: str, usual: Any, label: str) -> None:
-    """Transformers itself would take any name, and forget it."""
+    """Any other name would be taken, and forgotten."""
     known = setting == "attn_implementation" or hasattr(usual, setting)
     if not known or setting.startswith("_") or callable(getattr(usual, setting, None)):
         names = [name for name in usual.to_dict() if not name.startswith("_")]
@@ -153,8 +155,6 @@ def _prepare(config: Any, task: Task, settings: Mapping[str, Any]) -> None:
         for name in ("pad_token_id", "decoder_start_token_id"):
             if getattr(config, name, None) is None:
                 setattr(config, name, 0)  # what the decoder begins with
-    if task.name == "causal-lm" and getattr(config, "loss_type", None) is None:
-        config.loss_type = "ForCausalLM"  # classes whose name does not say so warn at every start
 
 
 def _line(error: Exception) -> str:

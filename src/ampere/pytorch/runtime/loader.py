@@ -21,9 +21,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ampere.core.boundary.trust import refuse_code
-from ampere.core.inputs import Inputs, InputSpec, parse_inputs
-from ampere.core.model_names import (
+from ampere.core.boundary.model_names import (
     TIMM,
     TRANSFORMERS,
     ZOO,
@@ -32,6 +30,8 @@ from ampere.core.model_names import (
     parse_name,
     source_path,
 )
+from ampere.core.boundary.trust import refuse_code
+from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.errors import AmpereError, ModelError
 from ampere.pytorch.public.timm_models import find_timm_model
 from ampere.pytorch.public.transformers_models import find_transformers_model
