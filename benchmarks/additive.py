@@ -40,9 +40,9 @@ from ampere.core.workloads import ModelSpec
 from ampere.devices.base import Device
 from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit
-from ampere.estimators.flops import fit_flops, fit_flops_affine
+from ampere.estimators.baselines.flops import fit_flops, fit_flops_affine
+from ampere.estimators.baselines.roofline import fit_roofline
 from ampere.estimators.paper import fit_paper
-from ampere.estimators.roofline import fit_roofline
 from ampere.profiles.estimate import estimate
 from ampere.pytorch.models import plan_variants, read
 from ampere.records.journal import Journal, read_journal

@@ -34,8 +34,8 @@ from ampere.acquisition.loop import reference_of
 from ampere.core.training import Training
 from ampere.errors import AmpereError
 from ampere.estimators.base import Fit, usable
-from ampere.estimators.flops import fit_flops_affine
-from ampere.estimators.roofline import fit_roofline
+from ampere.estimators.baselines.flops import fit_flops_affine
+from ampere.estimators.baselines.roofline import fit_roofline
 from ampere.estimators.survey import fit_survey
 from ampere.profiles.estimate import interval
 from ampere.pytorch.models import read
@@ -45,7 +45,7 @@ from ampere.sittings.effort import Effort
 from ampere.sittings.measure import measure
 
 LIST = Path(__file__).parent / "any_models.json"
-MODULES, TYPES = 11, 4  # of timm and of transformers
+MODULES, TYPES = 13, 4  # of timm and of transformers
 # What the method was developed with.
 SEEN = ("resnet", "mobilenetv3", "vision_transformer", "convnext", "efficientnet", "densenet",
         "mlp_mixer", "vgg", "regnet", "byobnet", "swin_transformer", "metaformer")  # fmt: skip
@@ -75,7 +75,9 @@ recurrent_classifier.input = "80:int64<12000"  # type: ignore[attr-defined]
 # --- Which ----------------------------------------------------------------------------------------
 
 
-def settings(model: str, family: str, inputs: Sequence[str | None], rng: random.Random) -> list[dict[str, Any]]:
+def settings(
+    model: str, family: str, inputs: Sequence[str | None], rng: random.Random
+) -> list[dict[str, Any]]:
     """A model at two sizes of batch, and of input if it has several, none of them too large."""
     found: list[dict[str, Any]] = []
     for shape in inputs:
@@ -125,7 +127,8 @@ def drawn() -> Iterator[dict[str, Any]]:
     for kind in types:
         lengths = rng.sample((32, 64, 128), 2)
         shapes = [f"hf:{kind}(sequence={length})" for length in lengths]
-        rows = [row for shape in shapes for row in settings(shape, f"hf {kind}", [None, None], rng)[:1]]
+        found = [settings(shape, f"hf {kind}", [None, None], rng)[:1] for shape in shapes]
+        rows = [row for some in found for row in some]
         if len(rows) == 2:
             yield from rows
             left -= 1
@@ -174,8 +177,8 @@ def run(threads: int, minutes: float) -> None:
         for what, effort in (("metered", None), ("steps", FEW), ("metered", None)):
             with Journal.open(kept(threads, what), profile.header) as journal:
                 for each in asked:
-                    work = [(each.workload, each.layers)]
-                    known += measure(device, work, nominal, effort, known=known, keep=journal.append)
+                    work, keep = [(each.workload, each.layers)], journal.append
+                    known += measure(device, work, nominal, effort, known=known, keep=keep)
                     sys.stderr.write(f"\r{what}: {each.name:60.60}")
         for name in ZOO:
             strategy = ampere.Strategy(max_measurements=12, tolerance=1e-6)
@@ -225,9 +228,7 @@ def mean_of_two(rows: Sequence[Measurement], many: int) -> tuple[list[Measuremen
     """Each architecture by both of its meterings, and how far these are apart."""
     pairs = [(rows[i], rows[i + many]) for i in range(many)]
     good = [(a, b) for a, b in pairs if a.failed is None and b.failed is None]
-    joined = [
-        replace(a, energy_j_per_step=math.sqrt(a.energy_j * b.energy_j)) for a, b in good
-    ]
+    joined = [replace(a, energy_j_per_step=math.sqrt(a.energy_j * b.energy_j)) for a, b in good]
     return joined, fmean(abs(a.energy_j / b.energy_j - 1) for a, b in good)
 
 
@@ -252,9 +253,7 @@ def score(threads: int) -> dict[str, Any]:
     found["ten metered steps"] = summary(
         [steps[row.layers].energy_j / row.energy_j - 1 for row in asked if row.layers in steps]
     )
-    found["networks"] = [
-        {"metered_j": row.energy_j, "seconds": row.time_s} for row in asked
-    ]
+    found["networks"] = [{"metered_j": row.energy_j, "seconds": row.time_s} for row in asked]
     return found
 
 

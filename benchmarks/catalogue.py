@@ -35,9 +35,9 @@ OPTIMIZERS = ("sgd", "momentum", "adam", "adamw")
 MOBILE = ("mobile", "efficientnet", "ghost", "tiny", "fastvit", "repvit", "edge", "shuffle", "lite",
           "mnasnet", "squeeze", "starnet", "efficientformer", "swiftformer", "rexnet")  # fmt: skip
 LANGUAGE = (
-    "bert", "roberta", "distilbert", "albert", "electra", "mpnet", "gpt2", "gpt_neo", "opt", "llama",
-    "mistral", "qwen2", "gemma", "phi", "t5", "bart", "pegasus", "gpt_neox", "bloom", "deberta-v2",
-    "xlm-roberta", "camembert", "codegen", "falcon", "stablelm",
+    "bert", "roberta", "distilbert", "albert", "electra", "mpnet", "gpt2", "gpt_neo", "opt",
+    "llama", "mistral", "qwen2", "gemma", "phi", "t5", "bart", "pegasus", "gpt_neox", "bloom",
+    "deberta-v2", "xlm-roberta", "camembert", "codegen", "falcon", "stablelm",
 )  # fmt: skip
 OTHER = ("vit", "deit", "swin", "whisper", "wav2vec2", "hubert", "convnext", "segformer", "resnet")
 

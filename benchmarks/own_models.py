@@ -40,8 +40,8 @@ from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Device
 from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import usable
-from ampere.estimators.flops import fit_flops, fit_flops_affine
-from ampere.estimators.roofline import fit_roofline
+from ampere.estimators.baselines.flops import fit_flops, fit_flops_affine
+from ampere.estimators.baselines.roofline import fit_roofline
 from ampere.evaluation.evaluate import compare
 from ampere.evaluation.evaluation import Evaluation
 from ampere.profiles.estimate import estimate

@@ -28,7 +28,7 @@ from ampere.acquisition.loop import open_journal
 from ampere.core.layers import network_identity
 from ampere.devices.base import Device
 from ampere.estimators.base import Fit
-from ampere.estimators.flops import fit_flops
+from ampere.estimators.baselines.flops import fit_flops
 from ampere.estimators.paper import fit_paper
 from ampere.evaluation.evaluate import compare
 from ampere.evaluation.evaluation import Evaluation

@@ -28,7 +28,7 @@ from speed import median_s
 
 import ampere
 from ampere.estimators.additive import MOST_ROWS, fit_additive
-from ampere.profiles.family_tables import FamilyTables
+from ampere.profiles.tables.family_tables import FamilyTables
 from ampere.records.measurement import Measurement
 
 PROFILE = RESULTS / "additive_cnn5_seed0.ampere.gz"

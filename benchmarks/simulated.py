@@ -28,7 +28,7 @@ from ampere.acquisition.loop import reference_of
 from ampere.core.workloads import ModelSpec
 from ampere.devices.physics import simulated_devices
 from ampere.devices.simulated import SimulatedDevice
-from ampere.estimators.flops import fit_flops
+from ampere.estimators.baselines.flops import fit_flops
 from ampere.profiles.estimate import estimate
 from ampere.records.journal import read_journal
 from ampere.sittings.measure import measure

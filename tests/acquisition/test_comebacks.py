@@ -36,7 +36,8 @@ NETWORKS = [Network(f"network {i}", Workload(layers), layers) for i, layers in e
 class Listed:
     """Asks for the networks of a list, one after the other."""
 
-    phase = None
+    by_calls = False
+    state = ""
 
     def __init__(self, networks: Sequence[Network] = NETWORKS) -> None:
         self.open = list(networks)

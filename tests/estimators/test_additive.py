@@ -18,10 +18,10 @@ from ampere.core.program.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import inflation
+from ampere.estimators.baselines.roofline import fit_roofline
 from ampere.estimators.drift import seen_drift
 from ampere.estimators.encoding import STEP, depth_context, distinct
 from ampere.estimators.processes import likelihood
-from ampere.estimators.roofline import fit_roofline
 from ampere.profiles import profile as profile_module
 from ampere.profiles.estimate import estimate
 from ampere.records.failure import Failure
@@ -402,7 +402,7 @@ def test_a_new_kind_needs_a_new_fit_and_a_profile_makes_it(fit: AdditiveFit) -> 
 def test_a_profile_updates_the_fit_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
-    def counted(rows: Sequence[Measurement], method: str, kernel: str, drift: float) -> AdditiveFit:
+    def counted(rows: Sequence[Measurement], *settings: object) -> AdditiveFit:
         made.append(len(rows))
         return fit_additive(rows)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ampere.core.layers import Role
 from ampere.errors import DataError, NotCovered
-from ampere.estimators.flops import FlopsFit, fit_flops, fit_flops_affine
+from ampere.estimators.baselines.flops import FlopsFit, fit_flops, fit_flops_affine
 from ampere.profiles.estimate import estimate
 from ampere.records.failure import Failure
 from ampere.records.measurement import Measurement

@@ -129,7 +129,8 @@ def test_levels_are_those_of_the_devices(lenders: Lenders) -> None:
 
 def test_kinds_that_only_others_have_are_covered() -> None:
     """The pools of the new device were never measured there."""
-    with_pools = [(*layers[:-1], pool(20 + i), layers[-1]) for i, layers in enumerate(members(30, 1))]
+    some = enumerate(members(30, 1))
+    with_pools = [(*layers[:-1], pool(20 + i), layers[-1]) for i, layers in some]
     lender = Lender("old", fit_additive([measured(each, price=old) for each in with_pools]))
     asked = (*network(20, 30, 20)[:-1], pool(30), linear(20))
     fit = fit_additive(rows_of(new, 6, 5), lenders=Lenders((lender,)))
@@ -191,7 +192,8 @@ def test_a_device_without_rows_has_an_interval_as_wide_as_devices_are_apart(
 
 def test_one_lender_alone_leaves_more_open_than_many() -> None:
     fits = [fit_additive(rows_of(old, 12, seed)) for seed in (1, 2, 3)]
-    alike = [UnmeasuredFit(Lenders(tuple(Lender(str(i), f) for i, f in enumerate(fits[:n])))) for n in (1, 3)]
+    lenders = [Lender(str(i), fit) for i, fit in enumerate(fits)]
+    alike = [UnmeasuredFit(Lenders(tuple(lenders[:n]))) for n in (1, 3)]
     one, three = (fit.predict(ASKED[0]).total.energy_j_std for fit in alike)
     assert one > 1.5 * three
 

@@ -22,7 +22,7 @@ from ampere.estimators.processes.likelihood import (
     maximise,
     some_of,
 )
-from ampere.estimators.processes.sum_process import fit
+from ampere.estimators.processes.sum_process import Assumed, fit
 from random_rows import HYPER, besides, conditioned, seeds, some_layers, some_rows
 from random_rows import covariance_by_definition as covariance
 
@@ -73,26 +73,24 @@ def test_too_many_rows_and_layers_are_fitted_on_some_and_conditioned_on_all(
     rows = replace(rows, y=counts @ layers.features @ [1.0, 2.0, 0.5])
     monkeypatch.setattr(likelihood_module, "FIT_ROWS", 20)
     assert len(set(some_of(rows)[0])) == 20
-    monkeypatch.setattr(likelihood_module, "FIT_LAYERS", 8)
-    chosen, used = some_of(rows)
+    chosen, used = some_of(rows, most_layers=8)
     assert 1 < len(chosen) < 20
     assert 1 < len(used) <= 8
     assert not np.delete(rows.counts[chosen], used, axis=1).any()
-    process = fit(layers, rows)
+    process = fit(layers, rows, Assumed(most_layers=8))
     assert len(process.rows) == len(process.alpha) == 60
     assert len(process.layers) == 12
     mean, _ = process.predict(layers, rows.counts, rows.context)
     np.testing.assert_allclose(mean, rows.y, rtol=0.03)
 
 
-def test_a_network_of_too_many_layers_is_still_fitted_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_of_too_many_layers_is_still_fitted_on() -> None:
     layers = some_layers(6, 0)
     rows = some_rows(layers, 3, 0)
-    monkeypatch.setattr(likelihood_module, "FIT_LAYERS", 1)
-    chosen, used = some_of(rows)
+    chosen, used = some_of(rows, most_layers=1)
     assert len(chosen) == 1
     assert len(used) > 1
-    assert math.isfinite(fit(layers, rows).solution.log_density)
+    assert math.isfinite(fit(layers, rows, Assumed(most_layers=1)).solution.log_density)
 
 
 def test_hyper_parameters_maximise_likelihood_times_priors() -> None:

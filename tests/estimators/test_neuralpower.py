@@ -13,7 +13,7 @@ from ampere.core.program.structure import Structure
 from ampere.core.variants import Isolation, Plan
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, NotCovered
-from ampere.estimators.neuralpower import STAGES, fit_neuralpower, isolated_workloads
+from ampere.estimators.baselines.neuralpower import STAGES, fit_neuralpower, isolated_workloads
 from ampere.profiles.estimate import estimate
 from ampere.records.failure import Failure
 from ampere.records.measurement import Measurement

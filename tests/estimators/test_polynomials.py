@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.core.arrays import Array
-from ampere.estimators.polynomials import SAMPLES, FeaturePolynomial, fit_features
+from ampere.estimators.baselines.polynomials import SAMPLES, FeaturePolynomial, fit_features
 
 Counted = Callable[..., Sequence[float | None]]
 

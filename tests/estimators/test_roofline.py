@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ampere.estimators.baselines.roofline import fit_roofline
 from ampere.estimators.encoding import STEP
-from ampere.estimators.roofline import fit_roofline
 from priced_rows import (
     OTHERS,
     ROWS,

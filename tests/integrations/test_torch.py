@@ -9,7 +9,7 @@ import torch
 
 from ampere.errors import DataError
 from ampere.integrations.torch import EnergyTerm
-from ampere.profiles.family_tables import FamilyTables
+from ampere.profiles.tables.family_tables import FamilyTables
 from integrations.cases import known_profile
 
 

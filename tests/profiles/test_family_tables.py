@@ -18,7 +18,7 @@ from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import inflation
 from ampere.estimators.encoding import STEP, depth_context, distinct
-from ampere.profiles.family_tables import FamilyTables
+from ampere.profiles.tables.family_tables import FamilyTables
 from ampere.pytorch.graph.counter import with_features
 from ampere.pytorch.models import read
 from ampere.records.measurement import Measurement

@@ -12,8 +12,8 @@ from ampere.core.choices import Choice
 from ampere.core.layers import Features, Layer
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
-from ampere.profiles import grid as grid_module
-from ampere.profiles.grid import Grid, Place, places_of
+from ampere.profiles.tables import grid as grid_module
+from ampere.profiles.tables.grid import Grid, Place, places_of
 from priced_rows import ROWS, conv, first, linear, network
 
 LAYERS = network(8, 12, 8)  # first, conv, conv, linear

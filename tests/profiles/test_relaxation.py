@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.profiles.lookup import Table
-from ampere.profiles.relaxation import relax
+from ampere.profiles.tables.relaxation import relax
 
 RNG = np.random.default_rng(0)
 # As in families: level 0 is never asked for, one table has two axes, one three, one none.

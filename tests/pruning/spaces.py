@@ -15,7 +15,7 @@ from ampere.core.arrays import Array, Ints
 from ampere.core.choices import resample
 from ampere.core.layers import Features, Layer
 from ampere.estimators.additive import fit_additive
-from ampere.profiles.family_tables import FamilyTables
+from ampere.profiles.tables.family_tables import FamilyTables
 from ampere.pruning.space import Space
 from fakes import exact, plain_model
 

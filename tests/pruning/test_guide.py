@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ampere.errors import DataError
-from ampere.profiles.family_tables import FamilyTables
+from ampere.profiles.tables.family_tables import FamilyTables
 from ampere.pruning.guide import EnergyGuide, FlopsGuide
 from pruning.spaces import make_tables
 

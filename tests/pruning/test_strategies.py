@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.errors import DataError
-from ampere.profiles.family_tables import FamilyTables
+from ampere.profiles.tables.family_tables import FamilyTables
 from ampere.pruning.guide import EnergyGuide
 from ampere.pruning.space import Space
 from ampere.pruning.strategies import STRATEGIES, Evolution, Gradient, Random, WidthStrategy, draw

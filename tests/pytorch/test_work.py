@@ -16,8 +16,8 @@ import ampere
 from ampere.core.layers import Features, Layer, Work
 from ampere.core.training import Training
 from ampere.pytorch.generator.network import GENRES, drawn_layers
-from ampere.pytorch.graph.operations import operation_of
-from ampere.pytorch.graph.work import SMALL, rounded
+from ampere.pytorch.work.operations import operation_of
+from ampere.pytorch.work.sums import SMALL, rounded
 from ampere.zoo.families import family_names
 
 

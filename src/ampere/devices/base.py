@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.layers import Features
+from ampere.core.layers import Features, Work
 from ampere.core.types import Json
 from ampere.core.workloads import Workload
 from ampere.meters.base import Provenance, Resolution
@@ -20,6 +20,7 @@ class Loaded:
 
     handle: int
     features: tuple[Features, ...] = ()
+    work: tuple[tuple[Work, ...], ...] = ()  # of each layer, where features are
 
 
 @dataclass(frozen=True)

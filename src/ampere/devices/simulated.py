@@ -143,7 +143,8 @@ class SimulatedDevice:
         layers = _layers_of(workload)
         self._handles += 1
         self._loaded[self._handles] = self._paces(workload.stage, layers)
-        return Loaded(self._handles, tuple(layer.features for layer in layers))
+        features = tuple(layer.features for layer in layers)
+        return Loaded(self._handles, features, tuple(layer.work for layer in layers))
 
     def burst(self, handle: int, steps: int) -> Burst:
         """Run steps between two readings of the sensor.

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 
 from ampere.core.boundary.fields import Fields
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.layers import Features
+from ampere.core.layers import Features, Work
 from ampere.core.types import Json
 from ampere.core.workloads import Settings, Workload
 from ampere.devices.base import Burst, Loaded
@@ -137,7 +137,7 @@ class WorkerDevice(ABC):
         self._workloads[handle] = workload
         try:
             self._persist(lambda: self._build(handle))
-            return Loaded(handle, _features(workload))
+            return Loaded(handle, *_counted(workload))
         except BaseException:
             self.unload(handle)
             raise
@@ -331,10 +331,13 @@ class WorkerDevice(ABC):
                 self._hang_up()
 
 
-def _features(workload: Workload) -> tuple[Features, ...]:
+def _counted(
+    workload: Workload,
+) -> tuple[tuple[Features, ...], tuple[tuple[Work, ...], ...]]:
     """What is known of its layers, counted on this side."""
     if not workload.layers:
-        return ()
+        return (), ()
     from ampere.pytorch.graph.counter import with_features
 
-    return tuple(with_features(layer).features for layer in workload.layers)
+    layers = [with_features(layer) for layer in workload.layers]
+    return tuple(layer.features for layer in layers), tuple(layer.work for layer in layers)

@@ -14,10 +14,10 @@ import numpy as np
 
 from ampere.core.arrays import Array
 from ampere.estimators.base import Cost, Fit
+from ampere.estimators.baselines.roofline import fit_mean
 from ampere.estimators.encoding import FEATURES, STEP, Encoder, distinct
 from ampere.estimators.processes.linear_mean import expand, fit_coefficients
 from ampere.estimators.processes.sum_process import SumProcess, unsearched
-from ampere.estimators.roofline import fit_mean
 from ampere.records.measurement import Measurement
 
 ENOUGH = 8  # rows, before one of them can be called wrong by a fit of all

@@ -17,10 +17,10 @@ from ampere.core.workloads import ModelSpec
 from ampere.devices.base import Device
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Fit, usable
-from ampere.estimators.flops import fit_flops, fit_flops_affine
-from ampere.estimators.neuralpower import fit_neuralpower
+from ampere.estimators.baselines.flops import fit_flops, fit_flops_affine
+from ampere.estimators.baselines.neuralpower import fit_neuralpower
+from ampere.estimators.baselines.roofline import fit_roofline
 from ampere.estimators.paper import fit_paper
-from ampere.estimators.roofline import fit_roofline
 from ampere.evaluation.evaluation import Evaluation, ModelResult
 from ampere.evaluation.extrapolation import STEPS
 from ampere.evaluation.metering import (

@@ -21,7 +21,7 @@ from ampere.acquisition.progress import Event, Watch, unwatched
 from ampere.core.layers import Layer
 from ampere.core.workloads import WorkloadIdentity, workload_identity
 from ampere.devices.base import Device
-from ampere.estimators.neuralpower import isolated_workloads
+from ampere.estimators.baselines.neuralpower import isolated_workloads
 from ampere.evaluation.extrapolation import STEPS, extrapolate
 from ampere.records.measurement import Measurement
 from ampere.sittings.effort import Effort

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ampere.errors import DataError
-from ampere.profiles.family_tables import FamilyTables
+from ampere.profiles.tables.family_tables import FamilyTables
 
 
 class EnergyTerm(nn.Module):

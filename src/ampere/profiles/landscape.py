@@ -20,8 +20,8 @@ from ampere.core.layers import Features, Layer, LayerKind
 from ampere.core.program.widths import Widths
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Cost, usable
+from ampere.estimators.baselines.polynomials import fit_features
 from ampere.estimators.paper import PaperFit
-from ampere.estimators.polynomials import fit_features
 from ampere.estimators.survey import SurveyFit
 from ampere.profiles.profile import Profile
 from ampere.records.measurement import Measurement

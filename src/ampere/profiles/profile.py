@@ -36,9 +36,9 @@ from ampere.profiles.doubts import (
     restlessness,
 )
 from ampere.profiles.estimate import Estimate, estimate
-from ampere.profiles.family_tables import FamilyTables
 from ampere.profiles.fit_cache import FitCache, Fits
 from ampere.profiles.summary import pays_off_after, summarise
+from ampere.profiles.tables.family_tables import FamilyTables
 from ampere.records.journal import (
     Header,
     Journal,

@@ -11,7 +11,7 @@ import numpy as np
 from ampere.core.arrays import Array, Ints
 from ampere.core.units import flops, joules
 from ampere.errors import DataError
-from ampere.profiles.family_tables import FamilyTables
+from ampere.profiles.tables.family_tables import FamilyTables
 
 
 def check_confidence(confidence: float) -> None:

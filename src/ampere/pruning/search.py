@@ -14,8 +14,8 @@ import numpy as np
 
 from ampere.core.layers import Layer
 from ampere.errors import DataError, ModelError
-from ampere.profiles.family_tables import entries
 from ampere.profiles.profile import Profile
+from ampere.profiles.tables.family_tables import entries
 from ampere.pruning.guide import EnergyGuide, FlopsGuide, check_confidence
 from ampere.pruning.space import Space
 from ampere.pruning.strategies import STRATEGIES

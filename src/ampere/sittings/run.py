@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from itertools import repeat
 
 from ampere.core.layers import Layer
 from ampere.core.types import Json
@@ -237,8 +238,10 @@ class Run:
         self.handle = loaded.handle
         if loaded.features and not any(layer.features.to_json() for layer in self.layers):
             self.layers = tuple(
-                replace(layer, features=features)
-                for layer, features in zip(self.layers, loaded.features, strict=True)
+                replace(layer, features=features, work=work)
+                for layer, features, work in zip(
+                    self.layers, loaded.features, loaded.work or repeat(()), strict=False
+                )
             )
         self.steps = warm_up(device, loaded.handle, effort.burst_s, effort.warmup_s)
         if effort.steps is not None:

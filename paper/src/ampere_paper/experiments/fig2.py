@@ -14,7 +14,7 @@ from ampere.core import units
 from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.core.workloads import Workload
-from ampere.estimators.neuralpower import STAGES, fit_neuralpower
+from ampere.estimators.baselines.neuralpower import STAGES, fit_neuralpower
 from ampere.evaluation.check import ADDITIVE, DEPTHS, chain, trend
 from ampere.records.measurement import succeeded
 from ampere_paper.experiments.experiment import Experiment

@@ -21,8 +21,9 @@ from ampere.core.training import PLAIN, training_of_kind
 from ampere.pytorch.graph.recorder import tensors_in
 from ampere.pytorch.graph.recurrence import RECURRENT, Shortened, left_out_flops, shorten
 from ampere.pytorch.graph.shortcuts import QuickNorms, quick
-from ampere.pytorch.graph.work import summed, work_of_call, work_of_loss, work_of_update
 from ampere.pytorch.runtime.builder import build_layer, example_inputs, is_module, is_shared
+from ampere.pytorch.work.calls import work_of_call
+from ampere.pytorch.work.sums import summed, work_of_loss, work_of_update
 
 
 def with_features(layer: Layer) -> Layer:

@@ -29,9 +29,9 @@ from ampere.estimators.processes.covariance import (
     scaled_distance,
     variance,
 )
-from ampere.profiles.grid import Grid, Place
 from ampere.profiles.lookup import Axes, Table, add_up, in_chunks, join
-from ampere.profiles.relaxation import Surface, relax
+from ampere.profiles.tables.grid import Grid, Place
+from ampere.profiles.tables.relaxation import Surface, relax
 
 
 class Sums:

@@ -1,33 +1,18 @@
-"""What a layer does, call by call: the operations that its forward pass asks torch for.
-
-Layers of kinds that were never measured are made of calls that were. Heavy ones (those with FLOPs,
-tables, sequences) are told at their sizes, light ones by the bytes that they read and write,
-rounded to a few sizes, so that a profile has hundreds of them and not thousands. Backward passes
-are in them; loss and update are operations of their own.
-"""
+"""Heavy calls: those that are told at their sizes, since what they cost depends on each of them."""
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
 
-from ampere.core.layers import Features, LayerIdentity, Work
+from ampere.core.layers import Features, Work
 from ampere.core.program.widths import Widths
 from ampere.core.types import Json
-from ampere.pytorch.graph.operations import CURVED, NORMS, operation_of, works_in_place
-from ampere.pytorch.graph.recorder import tensors_in
-
-STEPS_AN_OCTAVE = 2  # that sizes of light calls are rounded to
-SMALL = 16384.0  # bytes; below, a call costs what any call costs
-STATES = {"sgd": 0, "momentum": 1, "rmsprop": 1, "adam": 2, "adamw": 2}  # numbers a parameter has
-NOTHING = Work("view", features=Features(0.0, 0.0, 0.0))
-ATTENTION = "multi_head_attention_forward"
-NO_CALLS = ("__get__", "__set__", "requires_grad_", "backward")
+from ampere.pytorch.work.sums import NOTHING, bytes_of, rounded
 
 
 @dataclass(frozen=True)
@@ -49,72 +34,6 @@ class Call:
     def argument(self, place: int, name: str, default: Any = None) -> Any:
         """An argument, however it was given."""
         return self.args[place] if len(self.args) > place else self.kwargs.get(name, default)
-
-
-def work_of_call(
-    function: Callable[..., Any], args: Any, kwargs: Any, result: Any, flops: float
-) -> list[Work]:
-    """What one call of a function does; FLOPs are those of its forward pass."""
-    name = getattr(function, "__name__", "")
-    inputs = [tensor for _, tensor in tensors_in((args, kwargs)) if tensor.numel()]
-    outputs = [tensor for _, tensor in tensors_in(result)]
-    if not outputs or name in NO_CALLS:
-        return []
-    call = Call(name, args, kwargs, inputs, outputs, flops)
-    if name == ATTENTION:
-        return _multi_head(call)
-    operation = operation_of(name)
-    heavy = _HEAVY.get(operation) or (_matmul if flops else None)
-    work = heavy(call) if heavy is not None and inputs else _light(call, operation)
-    if work == NOTHING or not inputs or inputs[0].is_contiguous():
-        return [work]
-    # Transposed, or channels last: it is copied first, or worked on against the grain.
-    return [replace(work, attributes={**work.attributes, "strided": 1})]
-
-
-def _light(call: Call, operation: str) -> Work:
-    """A call whose cost follows the bytes that it reads and writes, there and back."""
-    if operation == "view" or _moves_nothing(call):
-        return NOTHING
-    moved = bytes_of(t for t in call.inputs if not isinstance(t, nn.Parameter))
-    moved += bytes_of(call.outputs)
-    attributes: dict[str, Json] = {}
-    if operation == "normalisation":
-        attributes["of"] = NORMS[call.name]
-    elif operation == "activation":
-        attributes["curved"] = int(call.name in CURVED)
-    back = any(tensor.requires_grad for tensor in call.outputs)
-    if not back:
-        attributes["forward"] = 1
-    features = Features(0.0, moved * (1 + back), 0.0)
-    return rounded(Work(operation, attributes=attributes, features=features))
-
-
-def _moves_nothing(call: Call) -> bool:
-    """Whether it returns what it was given, whatever it is called."""
-    if (
-        works_in_place(call.name)
-        or call.kwargs.get("inplace")
-        or any(argument is True for argument in call.args[1:])
-    ):
-        return False
-    given = {tensor.untyped_storage()._cdata for tensor in call.inputs}
-    return call.output.untyped_storage()._cdata in given
-
-
-def rounded(work: Work) -> Work:
-    """So many calls of the next of a few sizes: as many bytes, and nearly as many calls."""
-    moved = work.features.activation_bytes or 0.0
-    if moved <= SMALL:
-        return replace(work, features=replace(work.features, activation_bytes=SMALL))
-    size = float(round(2.0 ** (round(math.log2(moved) * STEPS_AN_OCTAVE) / STEPS_AN_OCTAVE)))
-    features = replace(work.features, activation_bytes=size)
-    return replace(work, features=features, count=work.count * moved / size)
-
-
-def bytes_of(tensors: Iterable[Tensor]) -> float:
-    """What tensors hold."""
-    return float(sum(tensor.numel() * tensor.element_size() for tensor in tensors))
 
 
 def _passes(*tensors: Tensor | None) -> int:
@@ -163,7 +82,8 @@ def _linear(call: Call) -> Work:
     return _heavy("linear", widths, {"rows": x.numel() // width}, features, _passes(x, weight))
 
 
-def _matmul(call: Call) -> Work:
+def matmul(call: Call) -> Work:
+    """Products of matrices, whatever they are called."""
     x, y = call.inputs[-2:] if len(call.inputs) > 1 else (call.inputs[0], call.inputs[0])
     shape = (1, 1, *call.output.shape)[-2:]
     size = max(call.output.numel(), 1)
@@ -209,17 +129,17 @@ def _recurrent(call: Call) -> Work:
     return _heavy("recurrent", widths, attributes, features, _passes(x, *weights[:1]))
 
 
-_HEAVY: Mapping[str, Callable[[Call], Work]] = {
+HEAVY: Mapping[str, Callable[[Call], Work]] = {
     "convolution": _convolution,
     "linear": _linear,
-    "matmul": _matmul,
+    "matmul": matmul,
     "attention": _attention,
     "embedding": _embedding,
     "recurrent": _recurrent,
 }
 
 
-def _multi_head(call: Call) -> list[Work]:
+def multi_head(call: Call) -> list[Work]:
     """Attention as `nn.MultiheadAttention` has it in one call: what it does inside."""
     query, key, _, embed, heads = call.args[:5]
     rows, keys = query.numel() // embed, key.numel() // key.shape[-1]
@@ -252,33 +172,3 @@ def _multi_head(call: Call) -> list[Work]:
         rounded(Work("copy", features=Features(0.0, 4 * moved, 0.0))),
         replace(NOTHING, count=12.0),
     ]
-
-
-def work_of_update(parameters: Iterable[Tensor], optimizer: str) -> list[Work]:
-    """What an optimiser does with parameters, one after the other."""
-    attributes = {"by": optimizer, "states": STATES.get(optimizer, max(STATES.values()))}
-    return [
-        rounded(Work("update", attributes=attributes, features=Features(0.0, bytes_of([p]), 0.0)))
-        for p in parameters
-    ]
-
-
-def work_of_loss(outputs: Iterable[Tensor]) -> list[Work]:
-    """What the loss of outputs does, whichever it is."""
-    return [rounded(Work("loss", features=Features(0.0, bytes_of([t]), 0.0))) for t in outputs]
-
-
-def summed(work: Iterable[Work], flops: float, precision: Mapping[str, Json]) -> tuple[Work, ...]:
-    """Equal calls together, FLOPs such that they add up to what was counted of all."""
-    listed = list(work)
-    told = sum((each.features.flops or 0.0) * each.count for each in listed)
-    scale = flops / told if told else 1.0
-    together: dict[LayerIdentity, Work] = {}
-    counts: defaultdict[LayerIdentity, float] = defaultdict(float)
-    for each in listed:
-        features = replace(each.features, flops=float(round((each.features.flops or 0.0) * scale)))
-        attributes = {**each.attributes, **precision}
-        one = replace(each, features=features, attributes=attributes, count=1.0)
-        together.setdefault(one.layer.identity, one)
-        counts[one.layer.identity] += each.count
-    return tuple(replace(one, count=counts[key]) for key, one in together.items())

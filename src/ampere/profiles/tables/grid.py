@@ -21,8 +21,8 @@ from ampere.core.layers import Features, Layer
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
+from ampere.estimators.baselines.polynomials import SAMPLES, fit_features
 from ampere.estimators.encoding import BYTES, log_bytes, stairs, unmeasured_ids
-from ampere.estimators.polynomials import SAMPLES, fit_features
 from ampere.estimators.processes import linear_mean
 from ampere.profiles.lookup import Axes
 

@@ -1,0 +1,1 @@
+"""Simpler methods, to be compared with: FLOPs, the roofline, polynomials, NeuralPower."""

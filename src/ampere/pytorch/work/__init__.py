@@ -1,0 +1,1 @@
+"""What layers do, call by call."""
