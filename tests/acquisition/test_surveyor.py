@@ -33,13 +33,17 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(surveyor, "FIRST_FLOPS", 5e7)
 
 
-def survey(path: Path, seconds: float, watch: list[Event] | None = None) -> ampere.Profile:
+def survey(
+    path: Path, joules: float, watch: list[Event] | None = None, seconds: float = 1e6
+) -> ampere.Profile:
+    """Ended by joules: seconds are also ours, and reading takes them on a busy machine."""
     events = [] if watch is None else watch
     return ampere.survey(
         path,
         device=FakeDevice(cost),
         like=[ASKED],
         time_limit_s=seconds,
+        energy_limit_j=joules,
         sittings=0,
         watch=events.append,
     )
@@ -47,7 +51,7 @@ def survey(path: Path, seconds: float, watch: list[Event] | None = None) -> ampe
 
 def test_a_survey_answers_for_a_model_that_it_never_measured(tmp_path: Path) -> None:
     events: list[Event] = []
-    profile = survey(tmp_path / "s.ampere", 60.0, events)
+    profile = survey(tmp_path / "s.ampere", 100.0, events)
     assert isinstance(profile.fit, SurveyFit)
     assert all(row.by_calls for row in profile.measurements)
     layers = ampere.read_layers(ASKED)
@@ -60,8 +64,8 @@ def test_a_survey_answers_for_a_model_that_it_never_measured(tmp_path: Path) -> 
 
 def test_it_goes_on_with_other_networks_and_keeps_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "s.ampere"
-    first = survey(path, 25.0)
-    second = survey(path, 25.0)
+    first = survey(path, 30.0)
+    second = survey(path, 30.0)
     before, after = (
         [network_identity(row.layers) for row in each.measurements] for each in (first, second)
     )
@@ -75,14 +79,14 @@ def test_a_profile_of_a_family_can_be_surveyed(tmp_path: Path) -> None:
     model = ampere.build_model("zoo:lenet5")  # the fake device knows layers, not names
     strategy = ampere.Strategy(max_measurements=4)
     ampere.profile(model, (1, 28, 28), path=path, device=FakeDevice(cost), strategy=strategy)
-    profile = survey(path, 25.0)
+    profile = survey(path, 30.0)
     assert {row.by_calls for row in profile.measurements} == {True, False}
     assert isinstance(profile.fit, SurveyFit)
 
 
 def test_too_short_a_limit_says_so(tmp_path: Path) -> None:
     with pytest.raises(MeasurementFailed, match="give it more"):
-        survey(tmp_path / "s.ampere", 1e-9)
+        survey(tmp_path / "s.ampere", 30.0, seconds=1e-9)
 
 
 def test_larger_candidates_than_one_that_did_not_fit_are_dropped() -> None:

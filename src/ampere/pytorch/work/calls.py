@@ -38,7 +38,11 @@ def work_of_call(
         return multi_head(call)
     operation = operation_of(name)
     heavy = HEAVY.get(operation) or (matmul if flops else None)
-    work = heavy(call) if heavy is not None and inputs else _light(call, operation)
+    try:
+        work = heavy(call) if heavy is not None and inputs else _light(call, operation)
+    except (IndexError, KeyError, TypeError, ValueError, AttributeError):
+        # Called in a way that nobody has thought of: by its bytes, under its own name.
+        work = _light(call, name)
     if work == NOTHING or not inputs or inputs[0].is_contiguous():
         return [work]
     # Transposed, or channels last: it is copied first, or worked on against the grain.
