@@ -10,7 +10,7 @@ from cli.runner import ampere_process, check_bad_line, run
 
 COMMANDS = (
     *("meters", "layers", "profile", "estimate", "measure", "evaluate", "check", "ask", "tell"),
-    *("align", "pulse", "calibrate", "prune", "report", "zoo", "reproduce"),
+    *("align", "pulse", "calibrate", "prune", "report", "zoo", "survey", "reproduce"),
 )
 GROUPS = {"devices": ("list", "show", "add", "compare")}
 
