@@ -140,8 +140,10 @@ def chosen(subject: Subject, n: int) -> list[Measurement]:
 def examine(subject: Subject, seeds: int, sizes: Sequence[int]) -> Iterator[Row]:
     """Own rows alone, and with lenders; 0 rows have lenders alone."""
     base: Row = {"part": subject.part, "device": subject.name}
-    yield base | {"rows": 0, "how": "borrowing"} | scores(
-        UnmeasuredFit(subject.lenders), subject.asked
+    yield (
+        base
+        | {"rows": 0, "how": "borrowing"}
+        | scores(UnmeasuredFit(subject.lenders), subject.asked)
     )
     for n in (size for size in sizes if size <= len(subject.known)):
         for seed in range(seeds):

@@ -40,7 +40,7 @@ def test_a_folder_or_files_with_commas(folder: Path) -> None:
 def test_the_profile_itself_may_lie_in_the_folder_but_not_be_named(folder: Path) -> None:
     own = folder / "fleet" / "tx2.ampere"
     assert [each.name for each in read_entries(str(folder / "fleet"), own)] == ["xavier"]
-    with pytest.raises(DataError, match="tx2.ampere is the profile itself"):
+    with pytest.raises(DataError, match=r"tx2\.ampere is the profile itself"):
         read_entries(str(own), own)
     (folder / "fleet" / "xavier.ampere").unlink()
     with pytest.raises(DataError, match="has no other profile than"):

@@ -1,7 +1,7 @@
 """Zeus: whole jobs on four GPUs, at many batch sizes and power limits; joules by NVML.
 
-Nobody published layers, so a job is one layer of a kind of its own, whose width is the batch. Joules
-are those of a step: mean watts times seconds of an epoch, over the steps of an epoch.
+Nobody published layers, so a job is one layer of a kind of its own, whose width is the batch.
+Joules are those of a step: mean watts times seconds of an epoch, over the steps of an epoch.
 """
 
 from __future__ import annotations
