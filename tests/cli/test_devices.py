@@ -46,7 +46,7 @@ def test_show_says_all_about_one() -> None:
 def test_add_says_what_it_added() -> None:
     result = run("devices", "add", "fleet", "pi.ampere", "--name", "pi-4")
     assert result.stdout.startswith(
-        "added fleet/pi-4.ampere: pi, 13 rows, joules simulated; own error "
+        "added fleet/pi-4.ampere: pi, 13 rows, joules simulated; own error, leave one out: "
     )
     assert Path("fleet/pi-4.ampere").read_bytes() == Path("pi.ampere").read_bytes()
     again = run("devices", "add", "fleet", "pi.ampere")

@@ -62,14 +62,14 @@ def add(
     name, and nothing is ever overwritten.
     """
     from ampere.profiles.collection.admission import add_profile
-    from ampere.profiles.collection.cards import Card, long_error
+    from ampere.profiles.collection.cards import Card, short_error
 
     card = Card(add_profile(folder, file, name))
     if as_json:
         return json_text(card.to_json())
     return (
         f"added {card.entry.path}: {card.device}, {card.rows} rows, joules {card.joules};"
-        f" own error {long_error(card.own_error())}"
+        f" own error, leave one out: {short_error(card.own_error())}"
     )
 
 
