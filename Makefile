@@ -82,6 +82,7 @@ benchmarks: setup  ## the tables in docs/paper, with RECORDED=DIR; takes six hou
 	$(BIN)/python benchmarks/coupling.py
 	$(BIN)/python benchmarks/processes.py
 	$(BIN)/python benchmarks/recorded.py --data $(RECORDED)
+	$(BIN)/python benchmarks/transfer.py --data $(RECORDED)
 	$(BIN)/python benchmarks/bias.py
 	$(BIN)/python benchmarks/two_threads.py
 

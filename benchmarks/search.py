@@ -27,7 +27,8 @@ from machine import RESULTS, machine_line, write_section
 from speed import median_s
 
 import ampere
-from ampere.estimators.additive import MOST_ROWS, fit_additive
+from ampere.estimators.additive import fit_additive
+from ampere.estimators.selection import MOST_ROWS
 from ampere.profiles.tables.family_tables import FamilyTables
 from ampere.records.measurement import Measurement
 

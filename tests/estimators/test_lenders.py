@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 
 import pytest
 
@@ -18,27 +19,35 @@ from ampere.estimators.methods import fit_rows
 from ampere.estimators.solution import rebuild, solution_of
 from ampere.estimators.unmeasured import UnmeasuredFit
 from ampere.records.measurement import Measurement
-from priced_rows import conv, joules, linear, measured, members, network, pool, price, worst
+from priced_rows import Price, conv, linear, measured, members, network, pool, price
 
 ASKED = members(12, seed=77)
 
 
+def slope(layer: Layer, height: float) -> float:
+    """What wide layers cost more by; no roofline knows it."""
+    return math.prod(1 + height / (1 + (30 / width) ** 3) for width in layer.widths.values())
+
+
 def old(layer: Layer) -> float:
-    """A device with cliffs: no roofline knows them."""
-    wide = sum(width > 30 for width in layer.widths.values())
-    return price(layer) * 1.6**wide
+    """A device on which wide layers are dear."""
+    return price(layer) * slope(layer, 0.8)
 
 
 def fast(layer: Layer) -> float:
-    """Another one, faster, whose cliffs are lower."""
-    wide = sum(width > 30 for width in layer.widths.values())
-    return 0.3 * price(layer) * 1.3**wide
+    """Another one, on which they are not as dear."""
+    return price(layer) * slope(layer, 0.2)
 
 
 def new(layer: Layer) -> float:
-    """Three times the old one, and a little dearer at large maps of many channels."""
+    """As the old one, and a little dearer where many bytes are."""
     (_, activations, _) = layer.features.numbers
-    return 3 * old(layer) * (1 + 0.05 * math.log10((activations or 0.0) + 10))
+    return old(layer) * (1 + 0.03 * math.log10((activations or 0.0) + 10))
+
+
+def wavy(layer: Layer) -> float:
+    """As the old one, and with ups and downs of its own."""
+    return old(layer) * math.prod(1 + 0.3 * math.sin(width / 9) for width in layer.widths.values())
 
 
 def backwards(layer: Layer) -> float:
@@ -46,16 +55,30 @@ def backwards(layer: Layer) -> float:
     return 1e-3 / price(layer)
 
 
-def rows_of(price_of: object, n: int, seed: int) -> list[Measurement]:
-    return [measured(layers, price=price_of) for layers in members(n, seed)]  # type: ignore[arg-type]
+FACTORS = {old: 1.0, fast: 0.3, new: 3.0, wavy: 2.0, backwards: 1.0, price: 1.0}
+
+
+def row_of(device: Price, layers: Sequence[Layer]) -> Measurement:
+    return measured(layers, FACTORS[device], device)
+
+
+def rows_of(device: Price, n: int, seed: int) -> list[Measurement]:
+    return [row_of(device, layers) for layers in members(n, seed)]
+
+
+def mean_error(fit: AdditiveFit, device: Price) -> float:
+    return fmean(
+        abs(fit.predict(layers).total.energy_j / row_of(device, layers).energy_j - 1)
+        for layers in ASKED
+    )
 
 
 @pytest.fixture(scope="module")
 def lenders() -> Lenders:
     return Lenders(
         (
-            Lender("old", fit_additive(rows_of(old, 30, 1))),
-            Lender("fast", fit_additive(rows_of(fast, 30, 2))),
+            Lender("old", fit_additive(rows_of(old, 40, 1))),
+            Lender("fast", fit_additive(rows_of(fast, 40, 2))),
         )
     )
 
@@ -69,10 +92,10 @@ def test_a_few_rows_and_others_tell_more_than_many_alone(lenders: Lenders) -> No
     few, many = rows_of(new, 4, 5), rows_of(new, 4, 5) + rows_of(new, 8, 6)
     with_others = fit_additive(few, lenders=lenders)
     assert not with_others.refused
-    error = worst(with_others, ASKED, new)
-    assert error < 0.1
-    assert error < worst(fit_additive(few), ASKED, new) / 2
-    assert error < worst(fit_additive(many), ASKED, new)
+    error = mean_error(with_others, new)
+    assert error < 0.05
+    assert error < mean_error(fit_additive(few), new) / 2
+    assert error < mean_error(fit_additive(many), new)
 
 
 def test_it_says_from_whom_it_borrows(lenders: Lenders) -> None:
@@ -86,11 +109,10 @@ def test_it_says_from_whom_it_borrows(lenders: Lenders) -> None:
 
 def test_what_is_borrowed_fades_as_own_rows_come(lenders: Lenders) -> None:
     shares = [
-        sum(fit_additive(rows_of(new, n, 9), lenders=lenders).predict(ASKED[0]).lent.values())
-        for n in (2, 12, 40)
+        sum(fit_additive(rows_of(wavy, n, 9), lenders=lenders).predict(ASKED[0]).lent.values())
+        for n in (2, 40)
     ]
-    assert shares == sorted(shares, reverse=True)
-    assert shares[-1] < shares[0] - 0.2
+    assert shares[1] < shares[0] - 0.2
 
 
 def test_others_that_contradict_the_rows_are_left_out(against: Lenders) -> None:
@@ -103,56 +125,60 @@ def test_others_that_contradict_the_rows_are_left_out(against: Lenders) -> None:
     ]
 
 
-@pytest.mark.parametrize("n", [3, 6, 20])
+@pytest.mark.parametrize("n", [6, 20])
 def test_it_is_hardly_worse_than_alone(lenders: Lenders, n: int) -> None:
     """Whatever the new device is like: here as the roofline has it, without a cliff."""
     rows = rows_of(price, n, 4)
-    assert worst(fit_additive(rows, lenders=lenders), ASKED) < max(
-        0.05, 1.05 * worst(fit_additive(rows), ASKED)
-    )
+    alone = mean_error(fit_additive(rows), price)
+    assert mean_error(fit_additive(rows, lenders=lenders), price) < max(0.02, 1.05 * alone)
 
 
 def test_the_order_of_lenders_and_rows_does_not_matter(lenders: Lenders) -> None:
     rows = rows_of(new, 6, 5)
     shuffled = random.Random(0).sample(rows, len(rows))
+    fit = fit_additive(rows, lenders=lenders)
     again = fit_additive(shuffled, lenders=Lenders(lenders.each[::-1]))
     for layers in ASKED[:3]:
-        assert again.predict(layers) == fit_additive(rows, lenders=lenders).predict(layers)
+        said, before = (each.predict(layers).total for each in (again, fit))
+        assert said.energy_j == pytest.approx(before.energy_j, rel=1e-6)
+        assert said.energy_j_std == pytest.approx(before.energy_j_std, rel=1e-4)
     assert Lenders(lenders.each[::-1]).key == lenders.key
 
 
 def test_levels_are_those_of_the_devices(lenders: Lenders) -> None:
     level = dict(zip(lenders.names, lenders.levels, strict=True))
     assert sum(level.values()) == pytest.approx(0.0, abs=1e-9)
-    assert 2 < math.exp(level["old"] - level["fast"]) < 6
+    assert 3 < math.exp(level["old"] - level["fast"]) < 6
 
 
 def test_kinds_that_only_others_have_are_covered() -> None:
     """The pools of the new device were never measured there."""
-    some = enumerate(members(30, 1))
-    with_pools = [(*layers[:-1], pool(20 + i), layers[-1]) for i, layers in some]
-    lender = Lender("old", fit_additive([measured(each, price=old) for each in with_pools]))
+    with_pools = [
+        (*layers[:-1], pool(20 + i), layers[-1]) for i, layers in enumerate(members(30, 1))
+    ]
+    lender = Lender("old", fit_additive([row_of(old, each) for each in with_pools]))
     asked = (*network(20, 30, 20)[:-1], pool(30), linear(20))
     fit = fit_additive(rows_of(new, 6, 5), lenders=Lenders((lender,)))
     said = fit.predict(asked)
     assert not said.uncovered
     assert not any(line.borrowed for line in said.lines)
-    assert said.total.energy_j == pytest.approx(joules(asked, new), rel=0.15)
+    assert said.total.energy_j == pytest.approx(row_of(new, asked).energy_j, rel=0.15)
 
 
 def test_what_nobody_knows_is_the_device_s_own_business(lenders: Lenders) -> None:
     """A kind that only the new device has is described by what it does, as ever."""
-    rows = [measured((*each[:-1], pool(30), each[-1]), price=new) for each in members(8, 3)]
+    rows = [row_of(new, (*each[:-1], pool(30), each[-1])) for each in members(8, 3)]
     fit = fit_additive(rows, lenders=lenders)
     asked = (*network(20, 30, 20)[:-1], pool(30), linear(20))
-    assert fit.predict(asked).total.energy_j == pytest.approx(joules(asked, new), rel=0.2)
+    assert fit.predict(asked).total.energy_j == pytest.approx(row_of(new, asked).energy_j, rel=0.2)
 
 
 def test_one_more_row_is_told_without_a_search(lenders: Lenders) -> None:
     rows = rows_of(new, 6, 5)
-    fit = fit_additive(rows, lenders=lenders).tell(measured(ASKED[0], price=new))
+    fit = fit_additive(rows, lenders=lenders).tell(row_of(new, ASKED[0]))
     assert fit.encoder.lenders is lenders
-    assert worst(fit, ASKED[:1], new) < 0.05
+    said, true = fit.predict(ASKED[0]).total, row_of(new, ASKED[0])
+    assert said.energy_j == pytest.approx(true.energy_j, rel=0.05)
 
 
 def test_a_solution_is_rebuilt_with_the_same_lenders(lenders: Lenders, against: Lenders) -> None:
@@ -181,9 +207,9 @@ def test_a_device_without_rows_has_an_interval_as_wide_as_devices_are_apart(
 ) -> None:
     fit = UnmeasuredFit(lenders)
     for layers, device in itertools.product(ASKED[:4], (old, fast, new, price)):
-        assert inside(fit, layers, joules(layers, device))
+        assert inside(fit, layers, row_of(device, layers).energy_j)
     said = fit.predict(ASKED[0])
-    between = sorted(joules(ASKED[0], device) for device in (old, fast))
+    between = sorted(row_of(device, ASKED[0]).energy_j for device in (old, fast))
     assert between[0] < said.total.energy_j < between[1]
     assert sum(said.lent.values()) == pytest.approx(1.0)
     assert said.total.energy_j_std > 0.5 * said.total.energy_j
@@ -192,8 +218,10 @@ def test_a_device_without_rows_has_an_interval_as_wide_as_devices_are_apart(
 
 def test_one_lender_alone_leaves_more_open_than_many() -> None:
     fits = [fit_additive(rows_of(old, 12, seed)) for seed in (1, 2, 3)]
-    lenders = [Lender(str(i), fit) for i, fit in enumerate(fits)]
-    alike = [UnmeasuredFit(Lenders(tuple(lenders[:n]))) for n in (1, 3)]
+    alike = [
+        UnmeasuredFit(Lenders(tuple(Lender(str(i), f) for i, f in enumerate(fits[:n]))))
+        for n in (1, 3)
+    ]
     one, three = (fit.predict(ASKED[0]).total.energy_j_std for fit in alike)
     assert one > 1.5 * three
 

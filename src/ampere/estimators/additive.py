@@ -25,6 +25,7 @@ from ampere.core.layers import Layer
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, inflation, usable
+from ampere.estimators.borrowing import borrow
 from ampere.estimators.drift import STEADY, seen_drift
 from ampere.estimators.encoding import (
     STEP,
@@ -55,8 +56,6 @@ NOTABLE = 0.03  # relative difference between a network and its layers that is w
 RARELY = 0.2  # share of layers with an odd width, below which rows do not tell what these cost
 # Of seconds for each joule: how far the watts of operations differ, and nothing else.
 PER_JOULE = Assumed(coefficient=0.3, beyond=0.0, odd=0.0)
-# Of what other devices lend: how far operations differ from them, where lenders know the rest.
-LENT = Assumed(coefficient=0.3, beyond=0.0, odd=0.0)
 CONTRADICTED = 3.0  # log odds against the lenders (20 to 1), from which on they are left out
 
 DEEPER = 0.5  # octaves beyond the deepest measured network that are worth telling
@@ -334,11 +333,7 @@ def _conditioned(
 
 def _borrowing(fit: AdditiveFit, drift: float, lenders: Lenders) -> AdditiveFit:
     """The fit of the same rows with what other devices say for its mean, unless they refute it."""
-    rows = fit.energy.rows
-    encoder = Encoder.of(fit.layers, lenders=lenders)
-    encoded = encoder.encode(fit.layers)
-    found = sum_process.search(encoded, rows, replace(LENT, slow=drift))
-    energy = sum_process.condition(encoded, rows, replace(found, lent=True))
+    encoder, energy = borrow(fit.layers, fit.energy.rows, drift, lenders)
     if lead(fit.energy, energy) > CONTRADICTED:
         return replace(fit, refused=lenders.names)
     return _made(fit.measurements, fit.layers, encoder, energy)

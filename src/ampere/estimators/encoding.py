@@ -64,7 +64,6 @@ class Lent(NamedTuple):
 
     typical: Array  # cost of each; 0 where they know nothing of it, (L,)
     apart: Array  # ways in which devices differ there, in standard deviations, (L, e)
-    doubt: Array  # how uncertain they are themselves, as a number of novelties, (L,)
 
 
 class Lends(Protocol):
@@ -141,10 +140,10 @@ class Encoder:
         unsized = np.array([self.is_unsized(name) for name in operations], bool)
         lent = np.zeros((n, 0))
         if self.lenders is not None:
-            typical, lent, doubt = self.lenders.lend(layers)
+            typical, lent = self.lenders.lend(layers)
             known = typical > 0
             own = np.column_stack([np.where(known[:, None], 0.0, own), typical])
-            novel = np.where(known, doubt, novel + (op < 0))
+            novel = np.where(known, 0.0, novel + (op < 0))
             unsized &= ~known
         else:
             novel += op < 0

@@ -9,8 +9,9 @@ bytes tell. In logarithms, and each lender less its own level,
 w is how much it resembles each of the lenders: if it is one more of their sort, it is as far from
 the typical one as they are, so w ~ N(0, 1 / (lenders − 1)). `share` is the share of FLOPs, of bytes
 and of what a layer costs anyway in the typical cost of a layer; v is by how much each of them is
-dearer or cheaper here: the roofline, as a ratio to that of others. What is its own are the
-processes of the additive method, whose mean all of this is.
+dearer or cheaper here: the roofline, as a ratio to that of others. Where lenders are not sure of a
+layer themselves, so much is open as well. What is its own are the processes of the additive method,
+whose mean all of this is.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.estimators.encoding import FEATURES, ROUNDED, STEP, Lent, distinct
 from ampere.estimators.processes.covariance import variance
-from ampere.estimators.processes.sum_process import NOVEL
 
 if TYPE_CHECKING:
     from ampere.estimators.additive import AdditiveFit
@@ -103,11 +103,10 @@ class Lenders:
         typical = (weights * logs).sum(1)
         apart = np.where(known, logs - typical[:, None], 0.0) * self.scale
         balance = BALANCE * np.einsum("ld,lds->ls", weights, shares)
-        doubt = np.sqrt((np.square(weights) * var).sum(1)) / NOVEL
+        unsure = np.sqrt((np.square(weights) * var).sum(1))
         return Lent(
             typical=np.where(known.any(1), np.exp(typical), 0.0),
-            apart=np.hstack([apart, balance]),
-            doubt=doubt,
+            apart=np.column_stack([apart, balance, unsure]),
         )
 
     @property
@@ -180,6 +179,8 @@ class Lenders:
 
 def _knows(fit: AdditiveFit, layer: Layer) -> bool:
     encoder = fit.encoder
+    if layer.kind == STEP.kind:  # every network has one
+        return True
     return encoder.operation(layer) in encoder.operations and encoder.covers(layer)
 
 

@@ -18,9 +18,10 @@ from ampere.core.layers import Layer
 from ampere.estimators.base import Cost, Line, Prediction, inflation
 from ampere.estimators.encoding import STEP, Lent
 from ampere.estimators.lenders import Lenders
-from ampere.estimators.processes.sum_process import NOVEL
 
-LEVEL = 1.0  # standard deviation of the logarithm of how dear a device is, before any is known
+# Standard deviation of the logarithm of how dear a device is, before any is known, which counts as
+# much as so many devices.
+LEVEL, USUAL = 0.8, 2
 OWN = 0.15  # of a network, in what is nobody else's
 
 
@@ -53,7 +54,9 @@ class UnmeasuredFit:
         return Prediction(lines, total, uncovered, total.energy_j_std, lent=parts)
 
     def _cost(self, energy_j: float, deviation: float, pace: float | None, off: float) -> Cost:
-        doubt = inflation(len(self.lenders.each)) * math.hypot(deviation, self.level_std)
+        doubt = inflation(len(self.lenders.each) - 1 + USUAL) * math.hypot(
+            deviation, self.level_std
+        )
         if pace is None:
             return Cost(energy_j, doubt * energy_j)
         time_s = pace * energy_j
@@ -61,10 +64,9 @@ class UnmeasuredFit:
 
     @cached_property
     def level_std(self) -> float:
-        """How far another device's level may be: what is usual counts as much as one device."""
+        """How far from theirs another device's level may be."""
         levels = self.lenders.levels
-        spread = (LEVEL**2 + float(np.square(levels).sum())) / len(levels)
-        return math.sqrt(spread * (1 + 1 / len(levels)))
+        return _spread(levels) * math.sqrt(1 + 1 / len(levels))
 
     def _pace(self, layers: Sequence[Layer]) -> tuple[float | None, float]:
         """Seconds for each joule, as lenders have them, and how far these are apart."""
@@ -76,11 +78,16 @@ class UnmeasuredFit:
         ]
         if not paces:
             return None, 0.0
-        spread = (LEVEL**2 + len(paces) * float(np.var(paces))) / len(paces)
-        return math.exp(float(np.mean(paces))), math.sqrt(spread)
+        return math.exp(float(np.mean(paces))), _spread(np.array(paces))
+
+
+def _spread(logs: Array) -> float:
+    """The standard deviation of logarithms of devices, of which few are known."""
+    squares = USUAL * LEVEL**2 + float(np.square(logs - logs.mean()).sum())
+    return math.sqrt(squares / (USUAL + len(logs) - 1))
 
 
 def _deviation(lent: Lent, share: Array) -> float:
     """The standard deviation of the logarithm of a sum of layers, but for the device's level."""
     apart = share @ lent.apart
-    return math.sqrt(float(apart @ apart) + float(NOVEL * share @ lent.doubt) ** 2 + OWN**2)
+    return math.sqrt(float(apart @ apart) + OWN**2)

@@ -238,23 +238,34 @@ def _blocks(layers: Layers) -> Iterator[_Block]:
         )
 
 
-def begin(coordinates: int, slow: float = PRIORS["slow"].median) -> Hyper:
+def begin(
+    coordinates: int, slow: float = PRIORS["slow"].median, expected: Hyper | None = None
+) -> Hyper:
     """The priors' medians."""
+    if expected is not None:
+        return replace(expected, slow=slow)
     medians = {**{name: prior.median for name, prior in PRIORS.items()}, "slow": slow}
     return Hyper(**medians, fading=0.0, lengths=(LENGTH.median,) * coordinates)
 
 
-def maximise(at: Linear, start: Hyper, slow: float = PRIORS["slow"].median) -> tuple[Hyper, float]:
+def maximise(
+    at: Linear,
+    start: Hyper,
+    slow: float = PRIORS["slow"].median,
+    expected: Hyper | None = None,
+) -> tuple[Hyper, float]:
     """The hyper-parameters of largest posterior density near a point, and its logarithm.
 
-    `slow` is the median of its prior: what is usual on such a device.
+    `slow` is the median of its prior: what is usual on such a device; `expected` are those of the
+    others, where more is known than what is usual.
     """
     from scipy.optimize import minimize  # slow to import, and not needed to predict
 
     likelihood = Likelihood(at)
-    v = len(likelihood.varying)
-    known = {**PRIORS, "slow": PRIORS["slow"]._replace(median=slow)}
-    priors = np.array([*known.values(), *[LENGTH] * v])
+    medians = begin(len(start.lengths), slow, expected)
+    known = [prior._replace(median=getattr(medians, name)) for name, prior in PRIORS.items()]
+    lengths = [LENGTH._replace(median=medians.lengths[i]) for i in likelihood.varying]
+    priors = np.array([*known, *lengths])
     middle = len(SCALES)
 
     def with_fading(values: Array, fading: float) -> Array:
@@ -282,12 +293,10 @@ def maximise(at: Linear, start: Hyper, slow: float = PRIORS["slow"].median) -> t
         bounds=np.column_stack([least, most]),
         options={"ftol": 1e-6, "maxiter": 100},
     )
-    lengths = np.array(start.lengths)
-    lengths[likelihood.varying] = np.exp(best.x[middle + 1 :])
+    every = np.array(start.lengths)
+    every[likelihood.varying] = np.exp(best.x[middle + 1 :])
     fitted = dict(zip(SCALES, map(float, np.exp(best.x[:middle])), strict=True))
-    found = replace(
-        start, **fitted, fading=float(best.x[middle]), lengths=tuple(map(float, lengths))
-    )
+    found = replace(start, **fitted, fading=float(best.x[middle]), lengths=tuple(map(float, every)))
     return found, -float(best.fun)
 
 

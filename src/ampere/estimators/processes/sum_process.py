@@ -240,6 +240,7 @@ class Assumed:
     beyond: float = BEYOND  # of an octave beyond the sizes that were measured
     odd: float = ODD  # what an odd width costs
     most_layers: int = FIT_LAYERS  # that hyper-parameters are searched for with
+    expected: Hyper | None = None  # deviations and lengths, where others tell what is usual
 
 
 @single_threaded
@@ -258,7 +259,7 @@ def search(
     sizes = rows.counts @ expand(layers, beta).sum(1)
     usual = float(np.exp(np.log(sizes).mean()))
     hyper = replace(
-        start or begin(layers.x.shape[1], assumed.slow),
+        start or begin(layers.x.shape[1], assumed.slow, assumed.expected),
         coefficient=assumed.coefficient,
         beyond=assumed.beyond,
         odd=assumed.odd,
@@ -271,7 +272,7 @@ def search(
     for _ in range(SEARCHES if start is None else 1):
         near = condition(layers[used], few, Solution(hyper, beta), point)
         point = near.point
-        hyper, density = maximise(near.linear, hyper, assumed.slow)
+        hyper, density = maximise(near.linear, hyper, assumed.slow, assumed.expected)
     return Solution(hyper, beta, density)
 
 
