@@ -36,8 +36,8 @@ from ampere.devices.simulated import SimulatedDevice
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit
-from ampere.estimators.lenders import Lender, Lenders
-from ampere.estimators.unmeasured import UnmeasuredFit
+from ampere.estimators.lending.lenders import Lender, Lenders
+from ampere.estimators.lending.unmeasured import UnmeasuredFit
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
 from ampere.sittings.measure import measure

@@ -43,7 +43,7 @@ from ampere.devices.base import Device
 from ampere.devices.recorded import RecordedDevice
 from ampere.devices.registry import device_or_local, opening
 from ampere.errors import DataError, MeasurementFailed, MeterError
-from ampere.estimators.lenders import Lenders
+from ampere.estimators.lending.lenders import Lenders
 from ampere.evaluation.check import PAUSE_S, Check
 from ampere.evaluation.check import check as check_device
 from ampere.evaluation.evaluate import BASELINES

@@ -14,10 +14,10 @@ import pytest
 from ampere.core.layers import Layer
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
-from ampere.estimators.lenders import Lender, Lenders
+from ampere.estimators.lending.lenders import Lender, Lenders
+from ampere.estimators.lending.unmeasured import UnmeasuredFit
 from ampere.estimators.methods import fit_rows
 from ampere.estimators.solution import rebuild, solution_of
-from ampere.estimators.unmeasured import UnmeasuredFit
 from ampere.records.measurement import Measurement
 from priced_rows import Price, conv, linear, measured, members, network, pool, price
 

@@ -19,7 +19,7 @@ from ampere.core.variants import Variant
 from ampere.core.workloads import Workload, WorkloadIdentity, workload_identity
 from ampere.devices.base import Device
 from ampere.errors import DataError, FingerprintError, JournalError
-from ampere.estimators.lenders import Lenders
+from ampere.estimators.lending.lenders import Lenders
 from ampere.records.journal import Header, Journal
 from ampere.records.measurement import Measurement
 from ampere.sittings.effort import Effort

@@ -31,7 +31,7 @@ from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive, per_joule
 from ampere.estimators.base import inflation, usable
 from ampere.estimators.encoding import depth_of, distinct
-from ampere.estimators.lenders import Lenders
+from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.processes.sum_process import SumProcess
 from ampere.records.failure import Cause
 from ampere.records.measurement import Measurement

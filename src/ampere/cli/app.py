@@ -11,14 +11,13 @@ from ampere.cli.align import ALIGN, PULSE
 from ampere.cli.ask import ASK
 from ampere.cli.calibrate import CALIBRATE
 from ampere.cli.check import CHECK
-from ampere.cli.command import Command, Group, installed_commands
+from ampere.cli.command import Command, Group, flat, installed_commands
 from ampere.cli.devices import DEVICES
 from ampere.cli.estimate import ESTIMATE
 from ampere.cli.evaluate import EVALUATE
 from ampere.cli.layers import LAYERS
 from ampere.cli.measure import MEASURE
 from ampere.cli.meters import METERS
-from ampere.cli.options import flat
 from ampere.cli.profile import PROFILE
 from ampere.cli.prune import PRUNE
 from ampere.cli.report import REPORT

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -379,30 +377,3 @@ class Sittings:
         float,
         typer.Option(metavar="SECONDS", help="Between two sittings.", callback=not_below_zero),
     ] = 180.0
-
-
-def flat(command: Callable[..., str]) -> Callable[..., str]:
-    """Let a command take dataclasses: their fields become options of its own."""
-    groups: dict[str, Any] = {
-        name: hint for name, hint in get_type_hints(command).items() if is_dataclass(hint)
-    }
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        group = groups.get(parameter.name)
-        hints = get_type_hints(group, include_extras=True) if group else {}
-        parameters += [
-            inspect.Parameter(
-                field.name, parameter.kind, default=field.default, annotation=hints[field.name]
-            )
-            for field in (fields(group) if group else ())
-        ] or [parameter]
-
-    @functools.wraps(command)
-    def wrapped(**values: Any) -> str:
-        for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
-        return command(**values)
-
-    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return wrapped

@@ -34,7 +34,7 @@ from ampere.errors import Busy
 
 if TYPE_CHECKING:
     from ampere.acquisition.strategy import Strategy
-    from ampere.estimators.lenders import Lenders
+    from ampere.estimators.lending.lenders import Lenders
     from ampere.profiles.profile import Profile
 
 

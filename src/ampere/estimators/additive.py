@@ -25,7 +25,7 @@ from ampere.core.layers import Layer
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, inflation, usable
-from ampere.estimators.borrowing import borrow
+from ampere.estimators.candidates import again, likelier
 from ampere.estimators.drift import STEADY, seen_drift
 from ampere.estimators.encoding import (
     STEP,
@@ -36,32 +36,27 @@ from ampere.estimators.encoding import (
     depth_of,
     distinct,
     in_order,
-    is_call,
     numbers_of,
 )
-from ampere.estimators.lenders import Lenders
+from ampere.estimators.lending.borrowing import borrow
+from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.processes import sum_process
 from ampere.estimators.processes.comparison import lead
-from ampere.estimators.processes.likelihood import FIT_LAYERS
 from ampere.estimators.processes.linear_mean import Layers
 from ampere.estimators.processes.mode import Solution
-from ampere.estimators.processes.sum_process import ODD, Assumed, SumProcess
-from ampere.estimators.processes.totals import Rows
-from ampere.estimators.rejection import ENOUGH, gross_faults, suspects, wrong_joules, wrong_seconds
+from ampere.estimators.processes.sum_process import Assumed, SumProcess
+from ampere.estimators.rejection import gross_faults, suspects, wrong_joules, wrong_seconds
 from ampere.estimators.selection import arrays_of, some_rows, with_seconds
 from ampere.records.measurement import Measurement
 
 ROUGH = 0.1  # relative scatter above which the user is told
 NOTABLE = 0.03  # relative difference between a network and its layers that is worth telling
-RARELY = 0.2  # share of layers with an odd width, below which rows do not tell what these cost
 # Of seconds for each joule: how far the watts of operations differ, and nothing else.
 PER_JOULE = Assumed(coefficient=0.3, beyond=0.0, odd=0.0)
 CONTRADICTED = 3.0  # log odds against the lenders (20 to 1), from which on they are left out
 
 DEEPER = 0.5  # octaves beyond the deepest measured network that are worth telling
 ADVICE = "profile the largest that you will ask about (--candidate), or add --after-steps 20"
-
-MOST_CALLS = 900  # that hyper-parameters are searched for with
 
 Bounds = Mapping[str, Mapping[str, tuple[float, float]]]
 
@@ -311,9 +306,9 @@ def _fit(
     layers, counts = distinct([(*row.layers, STEP) for row in rows])
     joules = arrays_of(rows, counts, [row.energy_j for row in rows])
     if before is None:
-        encoder, energy = _likelier(layers, joules, drift)
+        encoder, energy = likelier(layers, joules, drift)
     else:
-        encoder, energy = _again(layers, joules, drift, before)
+        encoder, energy = again(layers, joules, drift, before.encoder, before.energy.hyper)
     return _made(rows, layers, encoder, energy)
 
 
@@ -351,45 +346,6 @@ def _made(
         time=None,
         bounds=bounds_by_kind([*layers, *(encoder.lenders.layers if encoder.lenders else ())]),
     )
-
-
-def _likelier(layers: Sequence[Layer], joules: Rows, drift: float) -> tuple[Encoder, SumProcess]:
-    """The process without FLOPs on tiles, or with them, if that makes the rows likelier.
-
-    What odd widths cost is assumed where rows have hardly any, and left to them where they have.
-    """
-    plain = Encoder.of(layers)
-    encoded = plain.encode(layers)
-    rarely_odd = float((encoded.stairs[:, -1] > 0).mean()) < RARELY
-    assumed = _assumed(layers, drift, ODD if rarely_odd else 0.0)
-    smooth = sum_process.search(encoded, joules, assumed)
-    if len(joules) >= ENOUGH:
-        tiled = Encoder.of(layers, rounded=True)
-        on_tiles = tiled.encode(layers)
-        assumed = _assumed(layers, drift)
-        stepped = sum_process.search(on_tiles, joules, assumed, start=smooth.hyper)
-        if stepped.log_density > smooth.log_density:
-            stepped = replace(stepped, rounded=True)
-            return tiled, sum_process.condition(on_tiles, joules, stepped)
-    return plain, sum_process.condition(encoded, joules, smooth)
-
-
-def _assumed(layers: Sequence[Layer], drift: float, odd: float = ODD) -> Assumed:
-    """What rows do not tell; of calls a network has several times as many as of layers."""
-    most = MOST_CALLS if any(map(is_call, layers)) else FIT_LAYERS
-    return Assumed(drift, odd=odd, most_layers=most)
-
-
-def _again(
-    layers: Sequence[Layer], joules: Rows, drift: float, before: AdditiveFit
-) -> tuple[Encoder, SumProcess]:
-    """The process of nearly the same rows, searched for where the one before was found."""
-    rounded, hyper = before.encoder.rounded, before.energy.hyper
-    encoder = Encoder.of(layers, rounded)
-    start = hyper if encoder.coordinates == before.encoder.coordinates else None
-    encoded = encoder.encode(layers)
-    found = sum_process.search(encoded, joules, _assumed(layers, drift, hyper.odd), start)
-    return encoder, sum_process.condition(encoded, joules, replace(found, rounded=rounded))
 
 
 def _timed(

@@ -9,7 +9,7 @@ from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import usable
 from ampere.estimators.drift import STEADY
-from ampere.estimators.lenders import Lenders
+from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.paper import PaperFit, fit_paper
 from ampere.estimators.survey import SurveyFit, fit_survey, is_survey
 from ampere.records.measurement import Measurement

@@ -21,7 +21,7 @@ from ampere.estimators.additive import AdditiveFit, fit_additive, rebuild_additi
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, Share
 from ampere.estimators.drift import STEADY
 from ampere.estimators.encoding import STEP
-from ampere.estimators.lenders import Lenders
+from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.processes.mode import Solution
 from ampere.records.measurement import Measurement
 

@@ -19,9 +19,9 @@ from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.additive import AdditiveFit
-from ampere.estimators.lenders import Lender, Lenders
+from ampere.estimators.lending.lenders import Lender, Lenders
+from ampere.estimators.lending.unmeasured import UnmeasuredFit
 from ampere.estimators.survey import SurveyFit
-from ampere.estimators.unmeasured import UnmeasuredFit
 from ampere.profiles.estimate import Estimate, estimate
 from ampere.profiles.library import NOBODY, Entry, open_library, read_profile, rows_in
 from ampere.profiles.profile import Profile

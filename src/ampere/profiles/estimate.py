@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 from ampere.core import units
 from ampere.core.groups import grouped
-from ampere.core.layers import Layer, LayerIdentity
+from ampere.core.layers import Layer
 from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.errors import ContradictoryRows, DataError, NotCovered
-from ampere.estimators.base import Cost, Fit, Line, Prediction, Share, add_known
+from ampere.estimators.base import Cost, Fit, Line, Share, add_known
 from ampere.estimators.encoding import STEP
 from ampere.meters.base import UNKNOWN_ORIGIN, Provenance
+from ampere.profiles.cautions import SEEN, cautions, marked
 
 CONFIDENCE = 0.9
 SYMMETRIC = ("paper",)
 MOST_REACH = 100.0  # of an interval in logarithms: beyond it nothing is known
-MOST_NAMES = 20  # of layers in a warning
-SEEN = 0.01  # share of an operation that is worth a word
-NOTABLE = 0.1  # share of an operation that was not measured at such sizes, or at all
-UNSETTLED = (  # which matters to whoever looks at lines, not at totals
-    "how joules divide between these layers and others is open, the total is known better"
-    " (variants settle it: `ampere profile --per-layer`)"
-)
 
-# A line is unsettled if its deviation is more than this share of it, while the total is known so
-# many times as well; layers that take less than this share of the total are not worth a word.
-DOUBTFUL, SURER, NEGLIGIBLE = 1 / 3, 2.0, 0.02
 TOLD = 0.01  # share of another device that is worth its name
 
 
@@ -257,7 +247,7 @@ def estimate(
     if not prediction.lines:
         raise NotCovered(f"the profile covers none of {units.plural(len(layers), 'layer')}")
     total = _possible(prediction.total)
-    prediction = replace(prediction, lines=_marked(prediction))
+    prediction = replace(prediction, lines=marked(prediction))
     result = Estimate(
         lines=prediction.lines,
         energy_j=total.energy_j,
@@ -269,7 +259,7 @@ def estimate(
         provenance=provenance,
         method=fit.method,
         battery_wh=battery_wh,
-        warnings=(*_warnings(prediction), *warnings),
+        warnings=(*cautions(prediction), *warnings),
         energy_j_mean_std=prediction.mean_j_std,
         shares=tuple(sorted(prediction.shares, key=lambda share: -share.cost.energy_j)),
         lent=prediction.lent,
@@ -287,91 +277,6 @@ def _possible(total: Cost) -> Cost:
     time_s, std = total.time_s, total.time_s_std
     known = time_s is not None and std is not None and time_s > 0 and math.isfinite(time_s + std)
     return total if known else Cost(total.energy_j, total.energy_j_std)
-
-
-def _marked(prediction: Prediction) -> tuple[Line, ...]:
-    """Its lines, with a mark on those of which rows tell the sum and not the parts.
-
-    What a step costs whatever its layers are is only worth a mark beside a layer.
-    """
-    lines, total_j = prediction.lines, prediction.total.energy_j
-    if not prediction.open_j or prediction.mean_j_std is None:
-        return lines
-    least = max(DOUBTFUL, SURER * prediction.mean_j_std / total_j)
-    alike: defaultdict[LayerIdentity, float] = defaultdict(float)  # as they stand in the table
-    for line in lines:
-        alike[line.layer.identity] += line.cost.energy_j
-    marked = tuple(
-        replace(
-            line,
-            unsettled=not (line.borrowed or line.extrapolated)
-            and open_j > least * line.cost.energy_j
-            and alike[line.layer.identity] >= NEGLIGIBLE * total_j,
-        )
-        for line, open_j in zip(lines, prediction.open_j, strict=True)
-    )
-    return marked if any(line.unsettled and line.layer != STEP for line in marked) else lines
-
-
-def _warnings(prediction: Prediction) -> list[str]:
-    if prediction.shares:
-        return [*_of_operations(prediction), *prediction.doubts]
-    lines = prediction.lines
-    cases = (
-        (
-            "below 0 J, which cannot be: rows do not tell these layers apart",
-            [line.layer for line in lines if line.cost.energy_j < 0],
-        ),
-        ("not in the total, the profile does not cover them", prediction.uncovered),
-        (
-            "never profiled, so borrowed from other kinds, with a wide interval",
-            [line.layer for line in lines if line.borrowed],
-        ),
-        (
-            "extrapolated beyond what was profiled of their kinds (profile the largest that you"
-            " will ask about, with --candidate, or add --after-steps 20)",
-            [line.layer for line in lines if line.extrapolated and not line.borrowed],
-        ),
-        (
-            UNSETTLED,
-            [line.layer for line in lines if line.unsettled],
-        ),
-    )
-    texts = [f"{text}: {_names(layers)}" for text, layers in cases if layers]
-    return [*texts, *prediction.doubts]
-
-
-def _of_operations(prediction: Prediction) -> list[str]:
-    """What a survey does not know well enough of a network, operation by operation."""
-    least_j = SEEN * prediction.total.energy_j
-    cases = (
-        (
-            "not in the total, their calls are not known",
-            [layer.name for layer in prediction.uncovered],
-        ),
-        (
-            "never measured here, so borrowed from other operations, with a wide interval",
-            [share.operation for share in prediction.shares if share.borrowed > NOTABLE],
-        ),
-        (
-            "extrapolated, at sizes beyond what was surveyed (`ampere survey --like MODEL` measures"
-            " there, --after-steps 20 the model itself)",
-            [
-                f"{share.operation} ({units.percent(share.extrapolated)} of it)"
-                for share in prediction.shares
-                if share.borrowed <= NOTABLE < share.extrapolated
-                and share.extrapolated * share.cost.energy_j > least_j
-            ],
-        ),
-    )
-    return [f"{text}: {', '.join(names[:MOST_NAMES])}" for text, names in cases if names]
-
-
-def _names(layers: Sequence[Layer]) -> str:
-    """Whose names they are, each once, and no more than anybody reads."""
-    names = list(dict.fromkeys(layer.name for layer in layers))
-    more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
-    return ", ".join(names[:MOST_NAMES]) + more
 
 
 def interval(mean: float, std: float, method: str = "additive") -> tuple[float, float]:

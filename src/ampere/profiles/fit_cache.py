@@ -35,7 +35,7 @@ from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.estimators.drift import STEADY
-from ampere.estimators.lenders import Lenders
+from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.methods import ProfileFit, fit_rows
 from ampere.estimators.solution import rebuild, solution_of
 from ampere.records.measurement import Measurement

@@ -23,7 +23,7 @@ from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Rejection, usable
 from ampere.estimators.drift import usual_drift
-from ampere.estimators.lenders import Lenders
+from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.methods import METHODS, ProfileFit, fit_rows
 from ampere.estimators.paper import PaperFit
 from ampere.estimators.survey import SurveyFit, is_survey

@@ -20,8 +20,9 @@ from ampere.core.training import Training, stated_training
 from ampere.core.types import Json
 from ampere.errors import AmpereError, NotCovered
 from ampere.estimators.encoding import STEP
+from ampere.profiles.cautions import UNSETTLED
 from ampere.profiles.collection.cards import Card, grouped_names, training_text
-from ampere.profiles.estimate import UNSETTLED, Estimate
+from ampere.profiles.estimate import Estimate
 from ampere.profiles.library import Library, twins
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ampere.core.layers import Layer
 from ampere.estimators.encoding import STEP, Encoder, distinct, in_order
-from ampere.estimators.lenders import Lender, Lenders
+from ampere.estimators.lending.lenders import Lender, Lenders
 from ampere.estimators.processes import sum_process
 from ampere.estimators.processes.covariance import Hyper
 from ampere.estimators.processes.likelihood import LENGTH, begin

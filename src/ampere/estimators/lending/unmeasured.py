@@ -17,7 +17,7 @@ from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.estimators.base import Cost, Line, Prediction, inflation
 from ampere.estimators.encoding import STEP, Lent
-from ampere.estimators.lenders import Lenders
+from ampere.estimators.lending.lenders import Lenders
 
 # Standard deviation of the logarithm of how dear a device is, before any is known, which counts as
 # much as so many devices.

@@ -1,0 +1,1 @@
+"""Other devices as the prior of a new one."""
