@@ -138,9 +138,9 @@ class Prober:
         )
 
     @property
-    def is_fitted(self) -> bool:
-        """Whether there are enough rows to say how well anything is known."""
-        return self._measured > max(ENOUGH, self.start)
+    def fitted(self) -> AdditiveFit | None:
+        """The fit, once there are enough rows to say how well anything is known."""
+        return self._refit() if self._measured > max(ENOUGH, self.start) else None
 
     @property
     def half_interval(self) -> float:

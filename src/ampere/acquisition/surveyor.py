@@ -8,6 +8,7 @@ candidate, a measured row and a question are sums of them.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +20,7 @@ from ampere.core import units
 from ampere.core.layers import Layer, network_identity
 from ampere.core.training import Training
 from ampere.core.workloads import Workload
-from ampere.estimators.survey import by_calls, calls_of
+from ampere.estimators.survey import by_calls, calls_of, stretch_of
 from ampere.records.measurement import Measurement
 from ampere.sittings.effort import Effort
 
@@ -29,6 +30,7 @@ FIRST_FLOPS = 1e9  # the most of those that are measured before it is known what
 START = 12  # networks that are measured before anything is chosen: of each genre two
 POOL = 48  # candidates to choose from
 REFIT = 1.5  # everything is fitted anew when there are so many times as many rows
+NEVER = 1e-9
 TYPICAL = NormalDist().inv_cdf(0.75)  # standard deviations of the median error
 
 
@@ -57,10 +59,11 @@ class Surveyor:
         self._drawn = candidates(f"survey {seed} {len(known)}", training, asked_about)
         self._networks: dict[object, Network] = {}
         self._begun: float | None = None
+        self._tolerance = tolerance
         self._prober = Prober(
             [self._candidate() for _ in range(POOL)],
             asked_about,
-            tolerance / TYPICAL * REACH,
+            NEVER,  # how well it is known is judged here
             limit,
             guide,
             effort or Effort(),
@@ -88,7 +91,7 @@ class Surveyor:
     @property
     def should_stop(self) -> bool:
         """Whether enough is known."""
-        return self._prober.should_stop
+        return self._prober.should_stop or self.expected_error <= self._tolerance
 
     @property
     def remaining(self) -> int:
@@ -103,7 +106,7 @@ class Surveyor:
     @property
     def state(self) -> str:
         """How the expected error has fallen."""
-        if not self._prober.is_fitted:
+        if self._prober.fitted is None:
             return "first networks:"
         now = self.expected_error
         self._begun = self._begun or now
@@ -112,7 +115,10 @@ class Surveyor:
     @property
     def expected_error(self) -> float:
         """The error that an architecture of the catalogue is expected to have, in the middle."""
-        return self._prober.half_interval / REACH * TYPICAL
+        fit = self._prober.fitted
+        if fit is None:
+            return math.inf
+        return stretch_of(fit) * self._prober.half_interval / REACH * TYPICAL
 
     def _candidate(self) -> Network:
         """The next one that is drawn, told in calls."""

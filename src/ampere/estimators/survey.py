@@ -97,12 +97,8 @@ class SurveyFit:
 
     @cached_property
     def stretch(self) -> float:
-        """By how much rows are further from what all others say of them than these believe.
-
-        Networks of a survey are all different, so each is what an unseen one will be.
-        """
-        far = float(np.quantile(np.abs(self.calls.energy.leave_one_out), INSIDE))
-        return max(far / NormalDist().inv_cdf((1 + INSIDE) / 2), 1.0)
+        """By how much its deviations are wider than the process itself believes."""
+        return stretch_of(self.calls)
 
     def _stretched(self, cost: Cost) -> Cost:
         time_std = None if cost.time_s_std is None else self.stretch * cost.time_s_std
@@ -119,6 +115,15 @@ class SurveyFit:
     def notes(self) -> tuple[str, ...]:
         """What a user should know of it."""
         return self.calls.notes
+
+
+def stretch_of(calls: AdditiveFit) -> float:
+    """By how much rows are further from what all others say of them than these believe.
+
+    Networks of a survey are all different, so each is to the others what an unseen one will be.
+    """
+    far = float(np.quantile(np.abs(calls.energy.leave_one_out), INSIDE))
+    return max(far / NormalDist().inv_cdf((1 + INSIDE) / 2), 1.0)
 
 
 def _share(
