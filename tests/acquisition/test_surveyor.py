@@ -90,13 +90,22 @@ def test_too_short_a_limit_says_so(tmp_path: Path) -> None:
         survey(tmp_path / "s.ampere", 30.0, seconds=1e-9)
 
 
+def held(network: ampere.Network) -> float:
+    """What a network works on, in bytes."""
+    features = [call.features for call in calls_of(network.layers)]
+    return sum((f.activation_bytes or 0) + (f.parameter_bytes or 0) for f in features)
+
+
 def test_larger_candidates_than_one_that_did_not_fit_are_dropped() -> None:
     asked = [calls_of(ampere.read_layers(ASKED))]
     tested = Surveyor(asked)
     failed = Failure("no memory", Cause.MEMORY)
-    for network in tested.ask(3):
+    refused = tested.ask(3)
+    for network in refused:
         tested.tell(Measurement(network.layers, failed=failed))
-    assert len(tested.ask(10)) < 7
+    left = tested.ask(10)
+    assert len(left) < 10
+    assert max(map(held, left), default=0) < min(map(held, refused))
 
 
 def test_the_expected_error_falls() -> None:

@@ -79,6 +79,7 @@ class Prober:
         self._kinds = {layer.kind.name for probe in self.probes for layer in probe.layers}
         self._asked: set[object] = set()
         self._fit: AdditiveFit | None = None
+        self._too_large = math.inf  # bytes
         self._told: tuple[int, tuple[float, float]] | None = None  # half intervals at so many rows
         self._fitted = self._added = 0  # rows that the last full fit had, and that are in it now
 
@@ -99,8 +100,9 @@ class Prober:
         return chosen
 
     def offer(self, probe: Network) -> None:
-        """One more network that may be measured."""
-        self._open.setdefault(network_identity(probe.layers), probe)
+        """One more network that may be measured, unless it is known that it does not fit."""
+        if _bytes(probe) < self._too_large:
+            self._open.setdefault(network_identity(probe.layers), probe)
 
     def tell(self, row: Measurement) -> None:
         """Learn from a measurement; one that failed is told too."""
@@ -113,7 +115,8 @@ class Prober:
         failed = row.failed
         if failed is not None and failed.cause is Cause.MEMORY and probe is not None:
             # What is larger will not fit either.
-            self._open = {k: p for k, p in self._open.items() if _bytes(p) < _bytes(probe)}
+            self._too_large = min(self._too_large, _bytes(probe))
+            self._open = {k: p for k, p in self._open.items() if _bytes(p) < self._too_large}
 
     @property
     def should_stop(self) -> bool:
