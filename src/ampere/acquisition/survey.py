@@ -15,6 +15,7 @@ from ampere.core.training import Training
 from ampere.devices.base import Device
 from ampere.devices.registry import device_or_local, opening
 from ampere.errors import MeasurementFailed
+from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.survey import calls_of
 from ampere.profiles.profile import Profile
 from ampere.sittings.effort import Effort
@@ -44,6 +45,7 @@ def survey(
     any_device: bool = False,
     seed: int = 0,
     without: Collection[str] = (),
+    lenders: Lenders | None = None,
     watch: Watch = unwatched,
 ) -> Profile:
     """Profile a device for any model; the file at `path` grows as it goes, and may be there.
@@ -51,7 +53,8 @@ def survey(
     Random networks are measured so that the expected error over architectures `like` these shrinks
     most: genres of the catalogue (vision, mobile, language, recurrent) or models; all of the
     catalogue if nothing is said, but for families that it shall do `without`. It ends when that
-    error is `tolerance` in the middle, or with a limit.
+    error is `tolerance` in the middle, or with a limit. `lenders` are surveys of other devices that
+    this one may be like.
     """
     training = training or Training()
     limit = Limit(time_limit_s)
@@ -71,6 +74,7 @@ def survey(
                 effort=effort,
                 training=training,
                 seed=seed,
+                lenders=lenders,
             )
             run_profiler(
                 surveyor,
@@ -89,7 +93,7 @@ def survey(
             f"the limit was over before a network was measured (it took {limit.spent_s:.0f} s to"
             " start and to calibrate): the same command goes on from there, give it more"
         )
-    return Profile(measurements, journal.header, notes=tuple(notes))
+    return Profile(measurements, journal.header, notes=tuple(notes)).borrowing(lenders)
 
 
 def _asked_about(

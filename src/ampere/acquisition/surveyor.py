@@ -20,6 +20,7 @@ from ampere.core import units
 from ampere.core.layers import Layer, network_identity
 from ampere.core.training import Training
 from ampere.core.workloads import Workload
+from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.survey import by_calls, calls_of, stretch_of
 from ampere.records.measurement import Measurement
 from ampere.sittings.effort import Effort
@@ -55,6 +56,7 @@ class Surveyor:
         effort: Effort | None = None,
         training: Training = Training(),
         seed: int = 0,
+        lenders: Lenders | None = None,
     ) -> None:
         self._drawn = candidates(f"survey {seed} {len(known)}", training, asked_about)
         self._networks: dict[object, Network] = {}
@@ -69,6 +71,7 @@ class Surveyor:
             effort or Effort(),
             start=START,
             refit=REFIT,
+            lenders=lenders,
         )
         for row in known:
             self.tell(row)

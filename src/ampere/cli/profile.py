@@ -135,7 +135,7 @@ def profile(
 
     model = training.named(model)
     strategy = plan.strategy()
-    lenders = None if like_devices is None else _lenders(like_devices, path)
+    lenders = None if like_devices is None else lenders_of(like_devices, path)
     try:
         with closing(machine.open()) as device, progress() as watch:
             learned = _api.profile(
@@ -171,7 +171,7 @@ def profile(
     )
 
 
-def _lenders(text: str, path: Path) -> Lenders:
+def lenders_of(text: str, path: Path) -> Lenders:
     """Other devices, that go with the profile as far as there is one yet."""
     from ampere.profiles.borrowing import make_lenders, read_entries
     from ampere.profiles.profile import Profile

@@ -13,6 +13,7 @@ from ampere.cli.command import Command
 from ampere.cli.options import (
     AsJson,
     Care,
+    LikeDevices,
     Machine,
     MixDevices,
     ProfilePath,
@@ -20,7 +21,7 @@ from ampere.cli.options import (
     above_zero,
     share,
 )
-from ampere.cli.profile import kept, profile_row
+from ampere.cli.profile import kept, lenders_of, profile_row
 from ampere.cli.progress import progress
 from ampere.cli.shell import Interrupted, json_text, say
 from ampere.errors import Busy
@@ -61,6 +62,7 @@ def survey(
     amp: Annotated[bool, typer.Option("--amp", help="Automatic mixed precision, in bfloat16.")] = (
         False
     ),
+    like_devices: LikeDevices = None,
     machine: Machine = Machine(),
     any_device: MixDevices = False,
     care: Care = Care(),
@@ -76,6 +78,7 @@ def survey(
     from ampere.acquisition.survey import survey as survey_device
     from ampere.core.training import Training
 
+    lenders = None if like_devices is None else lenders_of(like_devices, path)
     try:
         with closing(machine.open()) as device, progress() as watch:
             learned = survey_device(
@@ -91,6 +94,7 @@ def survey(
                 sittings=again.sittings,
                 pause_s=again.pause,
                 any_device=any_device,
+                lenders=lenders,
                 watch=watch,
             )
     except KeyboardInterrupt:
