@@ -94,14 +94,14 @@ class AdditiveFit:
         stds = [cost.energy_j_std for cost in costs]
         open_j = tuple(map(min, stds[: len(whole)], stds[len(whole) :]))
         doubts = self._doubts(covered)
-        lent = self._lent(whole)
+        lent = self.lent(whole)
         return Prediction(lines, total, uncovered, mean.energy_j_std, doubts, open_j, lent=lent)
 
     def _is_borrowed(self, layer: Layer) -> bool:
         """Whether its kind was never measured, here or on a device that lends."""
         return layer.kind.name not in self.bounds
 
-    def _lent(self, layers: Sequence[Layer]) -> dict[str, float]:
+    def lent(self, layers: Sequence[Layer]) -> dict[str, float]:
         """How much of what is said of a network comes from each of the other devices."""
         lenders = self.encoder.lenders
         if not isinstance(lenders, Lenders):

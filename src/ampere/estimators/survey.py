@@ -93,7 +93,8 @@ class SurveyFit:
             )
             for (name, parts), cost in zip(operations.items(), costs[len(alone) :], strict=False)
         )
-        return Prediction(lines, total, uncovered, mean.energy_j_std, shares=shares)
+        lent = self.calls.lent(whole)
+        return Prediction(lines, total, uncovered, mean.energy_j_std, shares=shares, lent=lent)
 
     @cached_property
     def stretch(self) -> float:

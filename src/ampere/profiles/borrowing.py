@@ -21,7 +21,7 @@ from ampere.errors import DataError, NotCovered
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.lending.lenders import Lender, Lenders
 from ampere.estimators.lending.unmeasured import UnmeasuredFit
-from ampere.estimators.survey import SurveyFit
+from ampere.estimators.survey import SurveyFit, calls_of, is_survey
 from ampere.profiles.estimate import Estimate, estimate
 from ampere.profiles.library import NOBODY, Entry, open_library, read_profile, rows_in
 from ampere.profiles.profile import Profile
@@ -86,6 +86,8 @@ def estimate_unmeasured(
 ) -> Estimate:
     """What a device may cost that was never metered, if it is one more of their sort."""
     names = ", ".join(entry.name for entry in entries)
+    if all(is_survey(entry.profile.measurements) for entry in entries):
+        layers = calls_of(layers)  # lines of calls: that is what they know
     warning = "no row is of this device: the interval is as wide as the other devices are apart"
     try:
         return estimate(
