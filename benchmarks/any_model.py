@@ -271,6 +271,9 @@ def table(found: dict[int, dict[str, Any]]) -> str:
     lines: list[str] = []
     for threads, scores in found.items():
         lines += [
+            f"Machine: {(RESULTS / f'any_model_{threads}.machine').read_text().strip()} Joules are"
+            " modelled from CPU time.",
+            "",
             f"**{threads} thread{'s' * (threads > 1)}** ({scores['asked']} settings of public"
             f" architectures; metering one twice, {100 * scores['floor']:.1f} % apart on average):",
             "",

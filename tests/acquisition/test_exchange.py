@@ -84,6 +84,11 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(app, [str(each) for each in arguments])
 
 
+def without_calls(row: Measurement) -> dict[str, object]:
+    """A row as the fake device tells it, which counts features and no calls."""
+    return replace(row, layers=tuple(replace(layer, work=()) for layer in row.layers)).to_json()
+
+
 def answers(networks: Sequence[Network]) -> list[Measurement]:
     return [exact(network.layers) for network in networks]
 
@@ -131,7 +136,7 @@ def test_the_same_readings_make_the_same_profile_to_the_last_digit(model: str, m
     ampere.tell("told", [once_more, and_more])
 
     _, told = read_journal("told")
-    assert [row.to_json() for row in told] == [row.to_json() for row in local]
+    assert list(map(without_calls, told)) == list(map(without_calls, local))
     profiles = [ampere.Profile.load(path, method) for path in ("local", "told")]
     mine, theirs = (profile.estimate(model, steps=100) for profile in profiles)
     assert mine.to_json() == theirs.to_json()

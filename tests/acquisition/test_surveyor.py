@@ -45,6 +45,7 @@ def survey(
         like=[ASKED],
         time_limit_s=seconds,
         energy_limit_j=joules,
+        tolerance=1e-6,
         sittings=0,
         watch=events.append,
     )

@@ -174,9 +174,9 @@ def test_joules_that_come_late_do_not_guide(
     guides: list[str] = []
     make_prober = loop.make_prober
 
-    def noting(itself: Any, strategy: ampere.Strategy, *rest: Any) -> Any:
+    def noting(itself: Any, strategy: ampere.Strategy, *rest: Any, **named: Any) -> Any:
         guides.append(strategy.guide)
-        return make_prober(itself, strategy, *rest)
+        return make_prober(itself, strategy, *rest, **named)
 
     monkeypatch.setattr(loop, "make_prober", noting)
     strategy = ampere.Strategy(max_measurements=5)

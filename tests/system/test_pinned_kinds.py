@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def pinned(layers: Sequence[Layer]) -> dict[str, Any]:
         kinds.setdefault(isolation.kind.name, isolation.kind)
     return {
         "kinds": {name: digest(_contents(kind)) for name, kind in kinds.items()},
-        "rows": digest([layer.to_json() for layer in layers]),
+        "rows": digest([replace(layer, work=()).to_json() for layer in layers]),
         "description": digest(describe(layers)),
     }
 

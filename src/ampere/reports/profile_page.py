@@ -63,12 +63,18 @@ def report(
             Section("The profile", (Facts(_facts(profile)),), half=True),
             Section("What was profiled, in which order", tuple(_order(profile)), half=True),
             Section("Where the joules go", tuple(portion_parts(profile, division))),
-            Section("What operations cost", tuple(operation_parts(profile, division))),
+            *_operations(profile, division),
             Section("Layers at other widths", tuple(landscape_parts(profile, division)), half=True),
             Section(against, tuple(_agreement(profile, validation)), half=True),
             Section("All rows", (_rows(profile),)),
         ),
     )
+
+
+def _operations(profile: Profile, division: Division) -> Iterator[Section]:
+    """What a survey tells of operations, and other profiles do not."""
+    if parts := tuple(operation_parts(profile, division)):
+        yield Section("What operations cost", parts)
 
 
 def _highlights(

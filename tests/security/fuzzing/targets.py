@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import ampere
+from ampere.core.boundary.model_names import parse_name
 from ampere.core.boundary.tool import ToolAnswer
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer
@@ -340,10 +341,8 @@ def _shelly_seeds() -> list[bytes]:
 
 def _texts(data: bytes, slow: bool) -> None:
     """What a user types: each text is read by everything that reads such texts."""
-    from ampere.pytorch.runtime.loader import parse_spec
-
     text = data.decode(errors="replace")
-    readers = (parse_spec, parse_inputs, parse_meter, parse_budget, _device)
+    readers = (parse_name, parse_inputs, parse_meter, parse_budget, _device)
     for read in readers:
         try:
             read(text)

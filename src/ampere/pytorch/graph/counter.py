@@ -45,11 +45,20 @@ def _count(layer: Layer) -> tuple[Features, int, tuple[Work, ...]]:
         with written:
             result = module(*entering)
         backward(result)
-    flops = counter.get_total_flops() + sum(map(left_out_flops, written.shortened))
+    flops = counter.get_total_flops()
+    for number, left_out in written.shortened:  # not before: counting them counts
+        more = left_out_flops(left_out)
+        flops += more
+        written.work[number] = _with_flops(written.work[number], more)
     params = sum(p.numel() for p in module.parameters())
     size = sum(p.numel() * p.element_size() for p in module.parameters())
     features = Features(float(flops), float(written.total), float(size))
     return features, params, _work(layer, module, result, written, features)
+
+
+def _with_flops(work: Work, more: float) -> Work:
+    features = replace(work.features, flops=(work.features.flops or 0.0) + more)
+    return replace(work, features=features)
 
 
 def _work(
@@ -118,19 +127,17 @@ class _Watch(torch.overrides.TorchFunctionMode):
         self.total = 0
         self.seen: set[int] = set()
         self.alive: list[torch.Tensor] = []
-        self.shortened: list[Shortened] = []
+        self.shortened: list[tuple[int, Shortened]] = []  # each with the number of its work
         self.work: list[Work] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         before = self.counter.get_total_flops()
-        skipped = 0
         if func in RECURRENT and not kwargs and (short := shorten(func, args)) is not None:
             result, left_out = short
-            self.shortened.append(left_out)
-            skipped = left_out_flops(left_out)
+            self.shortened.append((len(self.work), left_out))
         else:
             result = quick(func, args)(*args, **(kwargs or {}))
-        flops = self.counter.get_total_flops() - before + skipped
+        flops = self.counter.get_total_flops() - before
         self.work += work_of_call(func, args, kwargs or {}, result, float(flops))
         if isinstance(result, torch.Tensor):
             storage = result.untyped_storage()._cdata  # views share it, and write nothing
