@@ -217,7 +217,7 @@ def page(machine: str, rows: Sequence[Row]) -> str:
     for part, title in PARTS.items():
         ours = [row for row in rows if row["part"] == part]
         if ours:
-            texts += [f"### {title}", table(ours), device_table(ours)]
+            texts += [f"**{title}**", table(ours), device_table(ours)]
     return "\n\n".join(texts)
 
 
