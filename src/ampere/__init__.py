@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.12.0"
 
 if TYPE_CHECKING:
-    from ampere._api import after_steps, align, calibrate, check, evaluate, measure, profile, sample
+    from ampere._api import after_steps, calibrate, check, evaluate, measure, profile, sample
     from ampere.acquisition.exchange import ask, tell
     from ampere.acquisition.families import Network
     from ampere.acquisition.loop import Profiler
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ampere.evaluation.evaluation import Evaluation
     from ampere.evaluation.measured import Measured
     from ampere.meters.base import Meter, Provenance, Reading
+    from ampere.profiles.alignment import align
     from ampere.profiles.collection.admission import add_profile
     from ampere.profiles.collection.comparison import Comparison, compare_devices
     from ampere.profiles.estimate import Estimate
@@ -97,7 +98,7 @@ _HOMES = {
     "Widths": "ampere.core.program.widths",
     "add_profile": "ampere.profiles.collection.admission",
     "after_steps": "ampere._api",
-    "align": "ampere._api",
+    "align": "ampere.profiles.alignment",
     "ask": "ampere.acquisition.exchange",
     "build_model": "ampere.pytorch.runtime.loader",
     "calibrate": "ampere._api",

@@ -66,7 +66,7 @@ def test_a_convolution_is_told_at_its_sizes() -> None:
         nn.Linear(12 * 16, 5),
     )
     work = work_of(model, (3, 8, 8))
-    first, grouped = of(work, "convolution")
+    (first,), (grouped,) = of(work, "convolution"), of(work, "grouped convolution")
     assert dict(first.widths) == {"in": 3, "out": 8}
     assert first.attributes["rows"] == 4 * 64  # of what enters: it is larger
     assert (first.attributes["stride"], first.attributes["kernel"]) == (4.0, 9)
@@ -78,6 +78,30 @@ def test_a_convolution_is_told_at_its_sizes() -> None:
     (linear,) = of(work, "linear")
     assert dict(linear.widths) == {"in": 192, "out": 5}
     assert linear.features.flops == 3 * 2 * 4 * 192 * 5
+
+
+class Sequence(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.GRU(6, 16, num_layers=2, batch_first=True)
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.inner(x)[0][:, -1])
+        return out
+
+
+def test_a_sequence_is_as_many_calls_as_it_has_steps_and_layers() -> None:
+    (each,) = of(work_of(Sequence(), (10, 6)), "recurrent")
+    assert each.count == 10 * 2
+    assert dict(each.widths) == {"in": 6, "out": 16}
+    assert (each.attributes["of"], each.attributes["steps"], each.attributes["rows"]) == (
+        "gru",
+        10,
+        4,
+    )
+    weights = 4 * (48 * 6 + 48 * 16 + 48 * 16 + 48 * 16 + 4 * 48)
+    assert each.features.parameter_bytes == weights / 2  # every step reads those of its layer
 
 
 def test_an_update_for_each_parameter_by_the_optimiser() -> None:

@@ -181,13 +181,14 @@ class Prober:
         if self._fit is None or self._fitted < full:
             self._fit, self._fitted = fit_additive(rows[:full], lenders=self.lenders), full
             self._added = full
-        for i in range(self._added, len(rows)):
+        while self._added < len(rows):
+            new = _at_once(self._fit, rows[self._added :])
             try:
-                self._fit = self._fit.tell(rows[i])
+                self._fit = self._fit.tell(*new)
             except DataError:  # a kind that was not seen before, or a surprise
-                self._fit = fit_additive(rows[: i + 1], lenders=self.lenders)
-                self._fitted = i + 1
-        self._added = len(rows)
+                self._fitted = self._added + len(new)
+                self._fit = fit_additive(rows[: self._fitted], lenders=self.lenders)
+            self._added += len(new)
         return self._fit
 
     def _best(self, fit: AdditiveFit, free: Sequence[Network], n: int) -> list[Network]:
@@ -197,7 +198,7 @@ class Prober:
         k = len(free)
         weights = self._questions.weights(mean[k:])
         noise = self._process(fit).noise_var(mean[:k])
-        price = np.array([self._seconds(fit, probe.layers) for probe in free])
+        price = self._seconds(fit, probes)
         chosen: list[int] = []
         while len(chosen) < min(n, k):
             var = np.maximum(np.diagonal(covariance)[:k], 0.0) + noise
@@ -236,11 +237,21 @@ class Prober:
     def _process(self, fit: AdditiveFit) -> SumProcess:
         return fit.time if self.guide == "time" and fit.time is not None else fit.energy
 
-    def _seconds(self, fit: AdditiveFit, layers: Sequence[Layer]) -> float:
-        """What measuring a network takes: warming up, and bursts of at least one step."""
-        step = 0.0 if fit.time is None else max(float(_time(fit, layers)), 0.0)
+    def _seconds(self, fit: AdditiveFit, probes: Sequence[Question]) -> Array:
+        """What measuring networks takes: warming up, and bursts of at least one step."""
         rounds = (self.effort.min_rounds + self.effort.max_rounds) / 2
-        return 0.2 + self.effort.warmup_s + rounds * max(self.effort.burst_s, step)
+        steps = np.maximum(fit.seconds([probe.layers for probe in probes]), self.effort.burst_s)
+        return 0.2 + self.effort.warmup_s + rounds * steps
+
+
+def _at_once(fit: AdditiveFit, rows: Sequence[Measurement]) -> Sequence[Measurement]:
+    """The rows that a fit is told next: one, since each is judged by those before it.
+
+    Rows of a survey are not, so these are all that come before one with a call that is new.
+    """
+    if not fit.of_calls:
+        return rows[:1]
+    return list(itertools.takewhile(fit.knows, rows)) or rows[:1]
 
 
 def _last_refit(rows: int, growth: float) -> int:
@@ -255,10 +266,6 @@ def _bytes(network: Network) -> float:
     """What it holds, roughly: activations and parameters."""
     features = [layer.features for layer in network.layers]
     return math.fsum((f.activation_bytes or 0.0) + (f.parameter_bytes or 0.0) for f in features)
-
-
-def _time(fit: AdditiveFit, layers: Sequence[Layer]) -> float:
-    return fit.predict(layers).total.time_s or 0.0
 
 
 def make_prober(

@@ -43,9 +43,9 @@ def align(
     For meters that record by themselves: profile as usual while they do, then put their log to it.
     The new profile has the log's joules; the old one stays as it is.
     """
-    from ampere import _api
+    from ampere.profiles.alignment import align as align_profile
 
-    learned = _api.align(path, log, output, format=format, offset_s=offset_s, pulse_at=pulse_at)
+    learned = align_profile(path, log, output, format=format, offset_s=offset_s, pulse_at=pulse_at)
     if as_json:
         return json_text(profile_row(learned, output))
     return f"{learned!r}\n\nsaved in {output}"

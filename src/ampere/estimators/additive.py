@@ -46,7 +46,13 @@ from ampere.estimators.processes.comparison import lead
 from ampere.estimators.processes.linear_mean import Layers
 from ampere.estimators.processes.mode import Solution
 from ampere.estimators.processes.sum_process import Assumed, SumProcess
-from ampere.estimators.rejection import gross_faults, suspects, wrong_joules, wrong_seconds
+from ampere.estimators.rejection import (
+    absurd,
+    gross_faults,
+    suspects,
+    wrong_joules,
+    wrong_seconds,
+)
 from ampere.estimators.selection import arrays_of, some_rows, with_seconds
 from ampere.records.measurement import Measurement
 
@@ -124,26 +130,53 @@ class AdditiveFit:
         """What each of these layers costs in a network as small as a variant; they are covered."""
         return self.costs([[layer] for layer in layers], context=0.0, noisy=False)
 
-    def tell(self, row: Measurement) -> AdditiveFit:
-        """The fit with one more row; coefficients and hyper-parameters stay.
+    def tell(self, *rows: Measurement) -> AdditiveFit:
+        """The fit with more rows; coefficients and hyper-parameters stay.
 
         A row that the fit does not expect at all, or of kinds that it does not know, is refused:
         all rows must be fitted anew, to tell who is wrong.
         """
-        if not usable([row]):
+        told = usable(rows)
+        if not told:
             return self
-        known = (self.encoder.knows(each) and self.encoder.covers(each) for each in row.layers)
-        if not all(known) or self.encoder.encode(row.layers).novel.any():
-            raise DataError(f"{row!r} has layers of new kinds: fit all rows anew")
-        if self.time is None and row.time_s_per_step is not None:
-            raise DataError("it has the first time of all rows: fit all rows anew")
-        if reason := wrong_joules(row, self) or wrong_seconds(row, self):
-            raise DataError(f"{reason}: fit all rows anew")
-        rows = in_order([*self.measurements, row])
-        fit = _conditioned(rows, self.energy.solution, self.encoder)
+        for row in told:
+            if not self.knows(row):
+                raise DataError(f"{row!r} has layers of new kinds: fit all rows anew")
+            if self.time is None and row.time_s_per_step is not None:
+                raise DataError("it has the first time of all rows: fit all rows anew")
+            if reason := self._surprise(row):
+                raise DataError(f"{reason}: fit all rows anew")
+        fit = _conditioned(
+            in_order([*self.measurements, *told]), self.energy.solution, self.encoder
+        )
         if self.time is not None:
-            fit = _timed(fit, in_order([*self.timed, *with_seconds([row])]), self.time.solution)
+            fit = _timed(fit, in_order([*self.timed, *with_seconds(told)]), self.time.solution)
         return replace(fit, rejected=self.rejected, unused=self.unused)
+
+    def knows(self, row: Measurement) -> bool:
+        """Whether layers of all its kinds were measured, and nothing of them is new."""
+        known = (self.encoder.knows(each) and self.encoder.covers(each) for each in row.layers)
+        return all(known) and not self.encoder.encode(row.layers).novel.any()
+
+    @cached_property
+    def of_calls(self) -> bool:
+        """Whether its rows are told in calls: a survey's."""
+        return any(map(is_call, self.layers))
+
+    def _surprise(self, row: Measurement) -> str | None:
+        """Why a row cannot be true, if it cannot; of a survey only what is far from any sense."""
+        if not self.of_calls:
+            return wrong_joules(row, self) or wrong_seconds(row, self)
+        (cost,) = self.costs([(*row.layers, STEP)], 0.0, noisy=False)
+        return absurd(row, cost)
+
+    def seconds(self, networks: Sequence[Sequence[Layer]]) -> Array:
+        """What a step of each of these networks takes; 0 where no row has told seconds."""
+        if self.time is None:
+            return np.zeros(len(networks))
+        layers, counts = distinct(networks)
+        encoded = per_joule(self.encoder.encode(layers), self.energy)
+        return counts @ self.time.costs(encoded)
 
     def _is_timed(self, layers: Sequence[Layer]) -> bool:
         """Whether seconds of any of their operations are known; foreign ones tell nothing."""
@@ -238,7 +271,7 @@ def fit_additive(
     fit = _fit(rows, drift)
     for _ in range(3):  # one fault hides another
         # A network of a survey that is unlike all others is news of its calls, no fault.
-        doubted = [] if any(map(is_call, fit.layers)) else suspects(fit.energy)
+        doubted = [] if fit.of_calls else suspects(fit.energy)
         if not doubted:
             break
         without = _fit([row for i, row in enumerate(rows) if i not in doubted], drift, fit)

@@ -116,6 +116,15 @@ def wrong_seconds(row: Measurement, fit: Fit) -> str | None:
     return f"the seconds of {row!r} are {ratio} what all other rows say" if ratio else None
 
 
+def absurd(row: Measurement, expected: Cost) -> str | None:
+    """How many times what is expected a row has, if no network could be so unlike the others."""
+    told = [(row.energy_j, expected.energy_j)]
+    if row.time_s_per_step is not None and expected.time_s:
+        told.append((row.time_s, expected.time_s))
+    far = max((math.log(value / other) for value, other in told), key=abs)
+    return _gross(row, far) if abs(far) > GROSS else None
+
+
 def _expected(row: Measurement, fit: Fit) -> Cost | None:
     """What a fit says of a row; nothing, if it cannot speak for all of its layers."""
     prediction = fit.predict(row.layers)

@@ -24,6 +24,7 @@ from ampere.pytorch.generator.dice import OPTIMIZERS, Dice, Drawn, octaves
 BATCHES = (1, 2, 4, 8, 16, 32)
 MOST_SIDE, MOST_LENGTH, MOST_FEW = 256, 1024, 64
 MOST_WEIGHTS = 5e7  # of one call
+ON_MAPS = ("convolution", "grouped convolution", "depthwise")
 CHAINED = (0.35, 0.35, 0.3)  # chances of one call, two, three
 
 Part = tuple[list[nn.Module], int]  # modules, and the channels or features that come out
@@ -40,9 +41,9 @@ def draw_like(rng: random.Random, calls: Sequence[Layer], flops: float) -> Drawn
     dice = Dice(rng)
     chances = [1e6 + call.count * call.part * (call.features.flops or 0.0) for call in known]
     first = rng.choices(known, [math.sqrt(chance) for chance in chances])[0]
-    smaller = max((first.features.flops or 0.0) / flops, 1.0)
+    smaller = max(_flops(first) / flops, 1.0)
     (parts, width), inputs, batch = _STARTS[first.kind.operation](dice, first, smaller)
-    maps = first.kind.operation in ("convolution", "depthwise")
+    maps = first.kind.operation in ON_MAPS
     for _ in range(rng.choices(range(3), CHAINED)[0]):
         following = [call for call in known if _takes(call, width, maps)]
         if following:
@@ -56,6 +57,12 @@ def draw_like(rng: random.Random, calls: Sequence[Layer], flops: float) -> Drawn
         pool = [blocks.Mean(1)]
     model = nn.Sequential(*parts, *pool, nn.Linear(width, classes))
     return Drawn(model, inputs, Training(batch, rng.choice(OPTIMIZERS)))
+
+
+def _flops(call: Layer) -> float:
+    """FLOPs of one call; a recurrent one is told step by step."""
+    many = _number(call, "steps") * _number(call, "stacked")
+    return many * (call.features.flops or 0.0)
 
 
 def _weights(call: Layer) -> float:
@@ -72,7 +79,7 @@ def _takes(call: Layer, width: int, maps: bool) -> bool:
         return call.kind.operation == "linear" and call.widths["in"] == width
     if call.kind.operation == "depthwise":
         return call.widths["out"] == width
-    return call.kind.operation == "convolution" and _entering(call) == width
+    return call.kind.operation in ON_MAPS and _entering(call) == width
 
 
 def _entering(call: Layer) -> int:
@@ -162,8 +169,7 @@ def _start_recurrent(dice: Dice, call: Layer, smaller: float) -> Start:
 
 
 _STARTS: Mapping[str, Callable[[Dice, Layer, float], Start]] = {
-    "convolution": _start_maps,
-    "depthwise": _start_maps,
+    **dict.fromkeys(ON_MAPS, _start_maps),
     "linear": _start_linear,
     "attention": _start_attention,
     "matmul": _start_attention,

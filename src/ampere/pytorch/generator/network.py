@@ -94,10 +94,12 @@ def _maps(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
             ]
             parts.append(blocks.Residual(nn.Sequential(*body)))
         elif form == "bottleneck":
+            groups = rng.choice((1, 1, 1, 2, 4, 8, 16, 32))
             inner = min(dice.width(4, max(width // 2, 4)), int(max(most, 4)))
+            inner = groups * max(inner // groups, rng.choice((1, 2, 4, 8)) if groups > 1 else 1)
             body = [
                 *_convolution(dice, width, inner, 1, 1, norm),
-                *_convolution(dice, inner, inner, 3, 1, norm, groups=rng.choice((1, 1, 4))),
+                *_convolution(dice, inner, inner, rng.choice((3, 3, 5)), 1, norm, groups),
                 *_convolution(dice, inner, width, 1, 1, norm),
             ]
             parts.append(blocks.Residual(nn.Sequential(*body)))
@@ -111,7 +113,7 @@ def _maps(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
             out = dice.width(
                 8, min(2048, _most_out(budget * stride**2, batch, size, width, kernel**2))
             )
-            groups = rng.choice((1, 1, 1, 2, 8, max(out // 8, 1), max(out // 16, 1)))
+            groups = rng.choice((1, 1, 1, *_divisors(math.gcd(width, out))))
             parts += _convolution(dice, width, out, kernel, stride, norm, groups)
             width, size = out, -(-size // stride)
         parts += dice.some(lambda: ACTIVATIONS[dice.activation()](), 0.7, 0.2, 0.1)
@@ -126,6 +128,10 @@ def _shape(batch: int, width: int, size: int) -> object:
     import torch
 
     return torch.empty((1, 1, size, size))
+
+
+def _divisors(number: int) -> list[int]:
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
 def _cost(batch: int, size: int, width: int, out: int, kernel: int) -> float:

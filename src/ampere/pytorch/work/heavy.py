@@ -71,7 +71,10 @@ def _convolution(call: Call) -> Work:
     if groups > 1 and weight.shape[1] == 1:
         return _heavy("depthwise", {"out": leaving}, attributes, features, passes)
     widths = {"in": entering // groups, "out": leaving // groups}
-    return _heavy("convolution", widths, {**attributes, "groups": groups}, features, passes)
+    if groups > 1:  # libraries have other ways for these, and slow ones for narrow groups
+        grouped = {**attributes, "groups": groups}
+        return _heavy("grouped convolution", widths, grouped, features, passes)
+    return _heavy("convolution", widths, attributes, features, passes)
 
 
 def _linear(call: Call) -> Work:
@@ -114,19 +117,24 @@ def _embedding(call: Call) -> Work:
 
 
 def _recurrent(call: Call) -> Work:
+    """A sequence is as many calls as it has steps and stacked layers: each reads all weights."""
     x = call.inputs[0]
     weights = [tensor for tensor in call.inputs if isinstance(tensor, nn.Parameter)]
     matrices = [tensor for tensor in weights if tensor.dim() == 2]
     steps = 1 if "cell" in call.name else x.shape[1 if call.args[-1] is True else 0]
+    stacked = max(len(matrices) // 2, 1)
     attributes: dict[str, Json] = {
         "of": call.name.split("_")[0],
         "steps": steps,
         "rows": max(x.numel() // max(x.shape[-1] * steps, 1), 1),
-        "stacked": max(len(matrices) // 2, 1),
+        "stacked": stacked,
     }
     widths = {"in": x.shape[-1], "out": matrices[1].shape[-1] if len(matrices) > 1 else 1}
-    features = Features(call.flops, bytes_of([x, call.output]), bytes_of(weights))
-    return _heavy("recurrent", widths, attributes, features, _passes(x, *weights[:1]))
+    many = steps * stacked
+    moved, held = bytes_of([x, call.output]) / many, bytes_of(weights) / stacked
+    features = Features(call.flops / many, moved, held)
+    work = _heavy("recurrent", widths, attributes, features, _passes(x, *weights[:1]))
+    return replace(work, count=float(many))
 
 
 HEAVY: Mapping[str, Callable[[Call], Work]] = {
