@@ -6,7 +6,7 @@ import copy
 import functools
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -478,3 +478,40 @@ def test_a_dead_call_does_not_decide_what_a_layer_hands_on() -> None:
     assert lstm is not None
     assert lstm.result == ValueRef(1, (0,))  # the output, not the state
     assert lstm.output == (5, Size("out"))
+
+
+class Looking(nn.Module):
+    """Chooses by a value what runs; `batches` are those that it saw for real."""
+
+    batches: ClassVar[list[int]] = []
+
+    def __init__(self, by_sample: bool = False) -> None:
+        super().__init__()
+        self.body, self.other, self.head = nn.Linear(8, 16), nn.Linear(8, 16), nn.Linear(16, 3)
+        self.by_sample = by_sample
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not x.is_meta:
+            self.batches.append(len(x))
+        chosen = self.body if bool(torch.isfinite(x).all()) else self.other
+        out = F.relu(chosen(x))
+        for _ in range(int((x[:, 0] > -1e9).sum()) if self.by_sample else 1):
+            out = out + 1
+        return self.head(out)
+
+
+def test_a_model_that_looks_at_values_is_run_with_a_few_samples() -> None:
+    Looking.batches.clear()
+    layers = read(Looking(), 8, batch=64)
+    assert max(Looking.batches) == 3
+    assert sum(layer.params or 0 for layer in layers) == 8 * 16 + 16 + 16 * 3 + 3
+    plain = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
+    assert sum(layer.features.flops or 0 for layer in layers) == sum(
+        layer.features.flops or 0 for layer in read(plain, 8, batch=64)
+    )
+
+
+def test_one_whose_values_tell_how_many_samples_there_are_is_run_as_a_whole() -> None:
+    Looking.batches.clear()
+    read(Looking(by_sample=True), 8, batch=5)
+    assert max(Looking.batches) == 5

@@ -58,23 +58,35 @@ def _architecture(fields: Fields) -> Architecture:
 def draw(
     genres: Collection[str], seed: int = 0, without: Collection[str] = (), many: int = ENOUGH
 ) -> list[Sequence[Layer]]:
-    """Some architectures of these genres, of as many families as there are; none means all."""
+    """Some architectures of these genres, of each as many, and of as many families as there are.
+
+    None means all genres: whoever says nothing may ask about any of them.
+    """
     for genre in genres:
         if genre not in GENRES:
             raise DataError(
                 f"no genre {genre!r} in the catalogue: use {', '.join(GENRES)} or a model"
             )
-    fitting = [
-        each
-        for each in read_catalogue()
-        if (not genres or each.genre in genres) and each.family not in without
-    ]
+    wanted = [genre for genre in GENRES if not genres or genre in genres]
     rng = random.Random(f"catalogue {seed}")
+    by_genre = [_of_all_families(genre, rng, without) for genre in wanted]
+    taken: list[Sequence[Layer]] = []
+    for place in range(max(map(len, by_genre))):  # of each genre as many, as long as it has some
+        taken += [some[place].calls for some in by_genre if place < len(some)]
+    return taken[:many]
+
+
+def _of_all_families(
+    genre: str, rng: random.Random, without: Collection[str]
+) -> list[Architecture]:
+    """The architectures of a genre in an order by chance: one of each family, then the second."""
+    fitting = [
+        each for each in read_catalogue() if each.genre == genre and each.family not in without
+    ]
     rng.shuffle(fitting)
     seen: dict[str, int] = {}
     rounds = []
-    for each in fitting:  # one of each family first, then the second ones
+    for each in fitting:
         seen[each.family] = seen.get(each.family, 0) + 1
         rounds.append(seen[each.family])
-    order = sorted(range(len(fitting)), key=lambda i: rounds[i])
-    return [fitting[i].calls for i in order[:many]]
+    return [fitting[i] for i in sorted(range(len(fitting)), key=lambda i: rounds[i])]

@@ -1,7 +1,8 @@
 """A model's forward pass as a list of calls, and what comes out of it.
 
-The run is on the meta device (shapes only) in training mode; a model that looks at values is run
-for real instead. The user's model is left as it was.
+The run is on the meta device (shapes only) in training mode. A model that looks at values is run
+for real with a few samples first, and then on the meta device with what it saw; where that does not
+do, for real as a whole. The user's model is left as it was.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ampere.core.inputs import Inputs
 from ampere.core.program.trees import map_leaves
 from ampere.errors import ModelError
 from ampere.pytorch.graph.recorder import (
+    Looks,
     Recorder,
     TracedCall,
     Value,
@@ -30,6 +32,8 @@ from ampere.pytorch.graph.recorder import (
 )
 from ampere.pytorch.runtime.builder import is_shared, mark_shared
 from ampere.pytorch.runtime.trainer import synthetic_inputs
+
+FEW = 2  # samples: one has no variance over a batch
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Trace:
     names: Mapping[str, str] = field(default_factory=dict)  # of parameters that have several
     written: tuple[Value, ...] = ()  # made by writing in place: needed, whoever reads them
     reached: frozenset[Value] = frozenset()  # where a gradient comes back to
+    looked: bool = False  # whether what ran may depend on values
 
     def parameter(self, name: str) -> str:
         """The first name of a parameter: tied weights have more than one."""
@@ -70,13 +75,37 @@ def trace(
                 real = _copy(model)
                 if real is None:
                     raise
-                return _trace_on(real.train(), inputs, batch, "cpu", dtype)
+                seen = _with_what_two_see(model, real, inputs, batch, dtype)
+                _restore(attributes)
+                return seen or _trace_on(real.train(), inputs, batch, "cpu", dtype)
     except _Failed as error:
         raise ModelError(
             f"{type(model).__name__} does not run on an input of {batch}x({inputs}): {error}"
         ) from None
     finally:
         _restore(attributes)
+
+
+def _with_what_two_see(
+    model: nn.Module, real: nn.Module, inputs: Inputs, batch: int, dtype: torch.dtype
+) -> Trace | None:
+    """A trace on the meta device with the values that two samples showed.
+
+    None where three samples run otherwise: how many there are matters then, too.
+    """
+    if batch <= FEW + 1:
+        return None
+    looks = Looks()
+    try:
+        small, larger = (
+            _trace_on(copy.deepcopy(real).train(), inputs, samples, "cpu", dtype, seen)
+            for samples, seen in ((FEW, looks), (FEW + 1, Looks()))
+        )
+        whole = _trace_on(model, inputs, batch, "meta", dtype, looks.replayed())
+    except _Failed:
+        return None
+    ran = [[call.op for call in each.calls] for each in (small, larger, whole)]
+    return whole if ran[0] == ran[1] == ran[2] else None
 
 
 _ONE_AT_A_TIME = threading.Lock()  # a trace replaces functions that all threads use
@@ -111,7 +140,12 @@ class _Failed(Exception):
 
 
 def _trace_on(
-    model: nn.Module, inputs: Inputs, batch: int, device: str, dtype: torch.dtype
+    model: nn.Module,
+    inputs: Inputs,
+    batch: int,
+    device: str,
+    dtype: torch.dtype,
+    looks: Looks | None = None,
 ) -> Trace:
     names = dict(model.named_parameters()) | dict(model.named_buffers())
     tensors: dict[str, torch.Tensor] = {}
@@ -121,7 +155,7 @@ def _trace_on(
         if is_shared(tensor):
             mark_shared(tensors[name])
     parameters = {name for name, _ in model.named_parameters()}
-    recorder = Recorder({id(tensor): name for name, tensor in tensors.items()}, parameters)
+    recorder = Recorder({id(tensor): name for name, tensor in tensors.items()}, parameters, looks)
     args, kwargs = synthetic_inputs(inputs, batch, device, dtype)
     fed = {Value(0, (i,)): tensor for i, tensor in enumerate((*args, *kwargs.values()))}
     for value, tensor in fed.items():
@@ -149,6 +183,7 @@ def _trace_on(
         names=_first_names(model),
         written=written,
         reached=_reached(recorder.calls, (*values_in(outputs), *written)),
+        looked=device != "meta" or looks is not None,
     )
 
 

@@ -104,8 +104,7 @@ class Slimmer:
         self.model, self.inputs, self.training = uncompiled(model), inputs, training
         self.importance, self.seed = importance, seed
         self.reading: ModelReading = read_model(model, inputs, training)
-        on_meta = all(tensor.is_meta for tensor in self.reading.trace.inputs.values())
-        if self.reading.unused and not on_meta:
+        if self.reading.unused and self.reading.trace.looked:
             raise ModelError(
                 f"{type(model).__name__} looks at values to choose what runs, so what did not run"
                 f" ({', '.join(self.reading.unused)}) cannot be cut along"
