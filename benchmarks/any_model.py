@@ -182,7 +182,7 @@ def kept(threads: int, what: str) -> Path:
 def run(threads: int, minutes: float, parts: Collection[str]) -> None:
     """The survey, all architectures once, ten steps of each, once more, and profiles of the zoo.
 
-    What other virtual machines take meanwhile cannot be ended: it is accepted, and counted as doubt.
+    What other virtual machines take meanwhile cannot be ended: it is accepted, as doubt.
     """
     rows = architectures()
     asked = [network(row) for row in rows]
