@@ -77,14 +77,14 @@ benchmarks: setup  ## the tables in docs/paper, with RECORDED=DIR; takes six hou
 	$(BIN)/python benchmarks/simulated.py
 	$(BIN)/python benchmarks/pruning.py --again
 	$(BIN)/python benchmarks/pruning.py --again --cuts
-	$(BIN)/python benchmarks/two_threads.py
 	$(BIN)/python benchmarks/cutting.py
 	$(BIN)/python benchmarks/coupling.py
 	$(BIN)/python benchmarks/processes.py
+	$(BIN)/python benchmarks/coordinates.py
 	$(BIN)/python benchmarks/recorded.py --data $(RECORDED)
+	$(BIN)/python benchmarks/board.py --data $(RECORDED)
 	$(BIN)/python benchmarks/transfer.py --data $(RECORDED)
 	$(BIN)/python benchmarks/bias.py
-	$(BIN)/python benchmarks/two_threads.py
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
 benchmark-reading:  ## read every architecture of timm; takes half an hour
