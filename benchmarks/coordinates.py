@@ -29,9 +29,11 @@ from ampere.core.workloads import ModelSpec
 from ampere.estimators.base import usable
 from ampere.profiles.estimate import interval
 from ampere.records.journal import Journal, read_journal
-from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort
 from ampere.sittings.measure import measure
 
+# What other virtual machines take meanwhile cannot be ended: it is accepted, as doubt.
+EFFORT = Effort(accept_busy=True)
 NETWORKS, ASKED = 8, 5  # profiled and asked at each setting
 KEPT = RESULTS / "coordinates.json"
 PLACES = ("profiled", "between", "beyond")
@@ -112,6 +114,7 @@ def run() -> None:
                     device=device,
                     training=setting.training,
                     strategy=strategy,
+                    effort=EFFORT,
                     watch=show,
                 )
             nominal = reference_of(profile.header, device)
@@ -126,37 +129,32 @@ def run() -> None:
                 for _ in range(2):
                     for some in itertools.zip_longest(*[iter(every)] * 5):
                         work = [(n.workload, n.layers) for n in some if n is not None]
-                        known += measure(device, work, nominal, known=known, keep=journal.append)
+                        keep = journal.append
+                        known += measure(device, work, nominal, EFFORT, known=known, keep=keep)
             pack(path)
             pack(told)
     (RESULTS / "coordinates.machine").write_text(machine_line({"threads": "1"}) + "\n")
 
 
-def means(rows: Sequence[Measurement]) -> dict[Any, list[float]]:
-    """What was metered of each network, by its layers."""
-    found: dict[Any, list[float]] = {}
-    for row in usable(rows):
-        found.setdefault(row.layers, []).append(row.energy_j)
-    return found
-
-
 def score(case: Case) -> dict[str, Any]:
     """Errors at profiled settings, between and beyond them."""
     header, rows = read_journal(RESULTS / f"{case.file}.ampere.gz")
-    metered = means(read_journal(RESULTS / f"{case.file}_metered.ampere.gz")[1])
+    metered = read_journal(RESULTS / f"{case.file}_metered.ampere.gz")[1]
+    pairs = list(zip(metered[: len(metered) // 2], metered[len(metered) // 2 :], strict=True))
     fit = ampere.fit(rows).fit
     found: dict[str, Any] = {"case": case.name, "model": case.model, "rows": len(usable(rows))}
-    floors = [abs(each[0] / each[-1] - 1) for each in metered.values() if len(each) > 1]
-    found |= {"floor": fmean(floors), "when": header.created}
+    floor = fmean(abs(a.energy_j / b.energy_j - 1) for a, b in pairs)
+    found |= {"floor": floor, "when": header.created}
+    left = iter(pairs)
     for place, settings in case.settings.items():
+        some = list(itertools.islice(left, ASKED * len(settings)))
         errors, inside = [], []
-        for setting in settings:
-            for network in asked(case, setting):
-                truth = fmean(metered[network.layers])
-                total = fit.predict(network.layers).total
-                low, high = interval(total.energy_j, total.energy_j_std)
-                errors.append(total.energy_j / truth - 1)
-                inside.append(low <= truth <= high)
+        for first, again in some:
+            truth = fmean((first.energy_j, again.energy_j))
+            total = fit.predict(first.layers).total
+            low, high = interval(total.energy_j, total.energy_j_std)
+            errors.append(total.energy_j / truth - 1)
+            inside.append(low <= truth <= high)
         found[place] = {
             "settings": [setting.text for setting in settings],
             "mean": fmean(map(abs, errors)),
