@@ -104,6 +104,29 @@ def test_a_sequence_is_as_many_calls_as_it_has_steps_and_layers() -> None:
     assert each.features.parameter_bytes == weights / 2  # every step reads those of its layer
 
 
+class Mixed(nn.Module):
+    """A sequence and a linear layer that are one layer: what enters is added at the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner, self.after = nn.GRU(8, 8, batch_first=True), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = x + self.after(self.inner(x)[0])
+        return out
+
+
+def test_flops_of_a_sequence_do_not_change_those_beside_it() -> None:
+    model = nn.Sequential(nn.Linear(6, 8), Mixed(), nn.Flatten(), nn.Linear(80, 3))
+    (beside,) = [
+        each
+        for each in of(work_of(model, (10, 6)), "linear")
+        if dict(each.widths) == {"in": 8, "out": 8}
+    ]
+    # Nearly: the backward pass of a sequence is not quite twice the forward one.
+    assert beside.features.flops == pytest.approx(3 * 2 * 4 * 10 * 8 * 8, rel=0.05)
+
+
 def test_an_update_for_each_parameter_by_the_optimiser() -> None:
     model = nn.Sequential(nn.Linear(64, 128), nn.Linear(128, 5))
     work = of(work_of(model, (64,), Training(2, "adamw")), "update")

@@ -86,7 +86,7 @@ def _maps(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
         most = _most_out(budget, batch, size, width, 9)
         if form == "pool" and size >= 4:
             parts.append(rng.choice((nn.MaxPool2d(2), nn.AvgPool2d(2), nn.MaxPool2d(3, 2, 1))))
-            size = parts[-1](_shape(batch, width, size)).shape[-1]
+            size = parts[-1](torch.empty((1, 1, size, size))).shape[-1]
         elif form == "basic" and 2 * _cost(batch, size, width, width, 9) < budget:
             body = [
                 *_convolution(dice, width, width, 3, 1, norm),
@@ -122,12 +122,6 @@ def _maps(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
     if width * size**2 * classes < 4e6 and rng.random() < 0.3:
         head = [nn.Flatten(), nn.Linear(width * size**2, classes)]
     return nn.Sequential(*parts, *head), Inputs((InputSpec((entering, side, side)),))
-
-
-def _shape(batch: int, width: int, size: int) -> object:
-    import torch
-
-    return torch.empty((1, 1, size, size))
 
 
 def _divisors(number: int) -> list[int]:

@@ -57,7 +57,8 @@ def _count(layer: Layer) -> tuple[Features, int, tuple[Work, ...]]:
 
 
 def _with_flops(work: Work, more: float) -> Work:
-    features = replace(work.features, flops=(work.features.flops or 0.0) + more)
+    """Calls with some FLOPs more, of all of them together."""
+    features = replace(work.features, flops=(work.features.flops or 0.0) + more / work.count)
     return replace(work, features=features)
 
 
