@@ -106,7 +106,7 @@ def test_the_ladder_of_own_meters_has_a_rung_for_each() -> None:
     assert listed == [
         *("jetson", "nvml", "rapl", "amdsmi", "apple", "emi", "hwmon"),  # what `auto` may take
         *("shelly", "log", "battery", "android", "iphone"),
-        *("cpu", "replay", "fake"),
+        *("cpu", "tree", "replay", "fake"),
     ]
     rungs = [meter_classes()[name].rung for name in listed]
     assert rungs == sorted(set(rungs))
@@ -191,7 +191,7 @@ def test_settings_reach_the_meter() -> None:
 
 def test_unknown_meter_lists_the_known_ones() -> None:
     for ask in (open_meter, choose_meter):
-        with pytest.raises(MeterError, match=r"'volta'.*: auto, jetson, .*cpu, replay, fake"):
+        with pytest.raises(MeterError, match=r"'volta'.*: auto, jetson, .*cpu, tree, replay, fake"):
             ask("volta")
 
 

@@ -145,7 +145,8 @@ def stored() -> Calibration | None:
 
 def calibrated(name: str, settings: Mapping[str, float | str]) -> dict[str, float | str]:
     """Settings of a meter: the user's, and what it was calibrated to here for the rest."""
-    calibration = stored() if name == "cpu" and len(settings) < 2 else None
+    models = name in ("cpu", "tree") and not {"idle_w", "active_w"} <= set(settings)
+    calibration = stored() if models else None
     return {**(calibration.settings if calibration else {}), **settings}
 
 

@@ -93,6 +93,21 @@ def _battery(path: Path, state: str) -> Battery:
     )
 
 
+def capacity_j(root: str = ROOT) -> float | None:
+    """What this machine's batteries hold when they are full; None if it has none that tells."""
+    total_j = 0.0
+    for path in _supplies(Path(root)):
+        if _text(path / "type") != "Battery" or _text(path / "present") == "0":
+            continue
+        energy_wh = _number(path / "energy_full")
+        charge_ah = _number(path / "charge_full")
+        voltage_v = _number(path / "voltage_min_design") or _number(path / "voltage_now")
+        if energy_wh is None and charge_ah is not None and voltage_v is not None:
+            energy_wh = charge_ah * voltage_v
+        total_j += 3600 * (energy_wh or 0.0)
+    return total_j or None
+
+
 def _find_batteries(root: Path, name: str) -> list[Path]:
     batteries = {
         path.name: path
