@@ -64,7 +64,7 @@ def bar_of(row: Row) -> str:
 
 def table(rows: Sequence[Row]) -> str:
     header = ["known", "method", "n known", "n asked", "MAPE %", "bar %", "median error %"]
-    header += ["bias %", "coverage of 90 % interval", "thirds", "score", "left out", "s a fit"]
+    header += ["bias %", "coverage of 90 % interval", "thirds", "score", "left out", "CPU s a fit"]
     lines = []
     for row in rows:
         cells = [row["case"], called(row["method"])]

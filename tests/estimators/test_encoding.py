@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from collections.abc import Mapping
@@ -11,20 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.core.layers import Features, Layer, LayerKind, Role
+from ampere.core.layers import SIZE, Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.core.types import Json
 from ampere.core.variants import MOST_LAYERS
 from ampere.estimators.encoding import (
     FEATURES,
     STEP,
-    TILES,
     Encoder,
-    coordinates,
     depth_context,
     distinct,
-    stairs,
 )
+from ampere.estimators.places import TILES, stairs, starts
 from fakes import FIRST, HIDDEN, LAST, plain_layer, plain_model
 
 KNOWN = Features(1000.0, 200.0, 30.0)
@@ -47,6 +46,11 @@ def conv(
     return Layer("layer", kind, Widths({k.rstrip("_"): size for k, size in sizes.items()}), known)
 
 
+def coordinates(layer: Layer) -> dict[str, float]:
+    encoder = Encoder.of([layer])
+    return dict(zip(encoder.coordinates, encoder.encode([layer]).x[0].tolist(), strict=True))
+
+
 def features(layer: Layer) -> list[float]:
     row: list[float] = Encoder.of([layer]).encode([layer]).features[0].tolist()
     return row
@@ -59,6 +63,59 @@ def test_a_step_is_a_constant_of_its_own() -> None:
 
 def test_a_layer_is_a_constant_flops_and_bytes() -> None:
     assert features(conv(in_=3, out=5)) == [0, 1.0, 1000.0, 200.0, 30.0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("operation", "attributes", "times"),
+    [
+        ("lstm", {"length": 32}, 32.0),
+        ("rnn", {"sequence": 50176, "batch": 10}, 50176.0),
+        ("2×gru+linear", {"length": 7}, 7.0),
+        ("lstm", {}, 1.0),
+        ("lstm", {"length": 0}, 1.0),
+        ("lstm", {"length": "long"}, 1.0),
+        ("lstm", {"length": 32, SIZE: 100.0}, 1.0),
+        ("linear", {"length": 32}, 1.0),
+        ("multiheadattention", {"sequence": 32}, 1.0),
+    ],
+)
+def test_a_recurrent_layer_is_started_at_every_step(
+    operation: str, attributes: dict[str, Json], times: float
+) -> None:
+    kind = LayerKind("kind", Role.HIDDEN, operation, attributes)
+    assert starts(kind) == times
+    assert features(Layer("layer", kind, Widths({"in": 3}), KNOWN))[1] == times
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["conv", "linear", "lstm"]),
+            st.dictionaries(st.sampled_from(["in", "out", "width"]), widths),
+            st.dictionaries(st.sampled_from(["batch", "length", "of"]), st.integers(0, 9)),
+            st.sampled_from([KNOWN, Features(), Features(7.0)]),
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    st.booleans(),
+)
+def test_layers_are_encoded_together_as_they_are_one_by_one(
+    drawn: list[tuple[str, dict[str, int], dict[str, Json], Features]], rounded: bool
+) -> None:
+    layers = [STEP]
+    for operation, sizes, attributes, known in drawn:
+        kind = LayerKind(f"a {operation}", Role.HIDDEN, operation, attributes)
+        layers.append(Layer("layer", kind, Widths(sizes), known))
+    encoder = Encoder.of(layers, rounded)
+    together = encoder.encode(layers)
+    np.testing.assert_array_equal(encoder.features(layers), together.features)
+    for i, layer in enumerate(layers):
+        alone = encoder.encode([layer])
+        for field in dataclasses.fields(together):
+            np.testing.assert_array_equal(
+                getattr(alone, field.name)[0], getattr(together, field.name)[i]
+            )
 
 
 def test_bytes_that_nobody_counted_are_none() -> None:
@@ -88,18 +145,18 @@ def test_stairs_are_what_widths_lack_to_the_next_tile(
     ("width", "lacks"), [(8, 0), (64, 0), (4, 1 / 3), (12, 1 / 3), (6, 2 / 3), (7, 1), (43, 1)]
 )
 def test_the_last_stair_is_what_a_width_lacks_to_a_vector(width: int, lacks: float) -> None:
-    assert stairs([np.array([width])], 1)[0, -1] == pytest.approx(lacks)
+    assert stairs(np.array([[width]]))[0, -1] == pytest.approx(lacks)
 
 
 @given(st.lists(st.tuples(widths, widths), min_size=1, max_size=5))
 def test_many_sizes_at_once_are_the_same_as_one_by_one(sizes: list[tuple[int, int]]) -> None:
     layers = [conv(known=Features(2.0 * a * b, 4.0 * a, 8.0 * b), in_=a, out=b) for a, b in sizes]
     counted = np.array([[2.0 * a * b, 4.0 * a, 8.0 * b] for a, b in sizes])
-    encoder, together = Encoder.of(layers), list(np.array(sizes).T)
+    encoder, together = Encoder.of(layers), np.array(sizes)
     columns = encoder.columns(layers[0], counted, together)
     np.testing.assert_allclose(columns, [features(layer) for layer in layers], rtol=1e-12)
-    np.testing.assert_allclose(stairs(together, len(sizes)), encoder.encode(layers).stairs)
-    assert (stairs(together, len(sizes)) >= 0).all()
+    np.testing.assert_allclose(stairs(together), encoder.encode(layers).stairs)
+    assert (stairs(together) >= 0).all()
 
 
 def test_a_layer_without_flops_has_the_sum_and_the_product_of_its_widths() -> None:

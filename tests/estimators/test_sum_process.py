@@ -76,7 +76,7 @@ def test_it_is_where_the_density_is_largest(seed: int) -> None:
 
     best = minimize(loss, np.zeros(sum(sizes)), method="BFGS", options={"gtol": 1e-6})
     cost = process.costs(layers)
-    np.testing.assert_allclose(np.log(rows.counts @ cost), log_totals(best.x), atol=2e-3)
+    np.testing.assert_allclose(np.log(rows.counts @ cost), log_totals(best.x), atol=5e-3)
 
 
 @given(seeds)
@@ -102,7 +102,7 @@ def test_prediction_is_what_the_textbook_says_near_that_point(seed: int) -> None
     noise[:7, :7] -= HYPER.context**2 * np.minimum(rows.context[:, None], rows.context)
     measured = (prior + noise)[:7, :7]
     gain = np.linalg.solve(measured, prior[:7, 7:]).T
-    np.testing.assert_allclose(cov, prior[7:, 7:] - gain @ prior[:7, 7:], rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(cov, prior[7:, 7:] - gain @ prior[:7, 7:], rtol=1e-4, atol=1e-6)
     walked = HYPER.context**2 * np.minimum(asked.context[:, None], rows.context) @ process.alpha
     np.testing.assert_allclose(total, (asked.counts @ cost) * np.exp(walked), rtol=1e-6)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Sequence
 from dataclasses import replace
+from statistics import median
 
 import pytest
 
@@ -12,9 +15,11 @@ from ampere.core.layers import Features, Layer, LayerKind, Role, Work
 from ampere.core.program.widths import Widths
 from ampere.core.training import Training
 from ampere.estimators.additive import AdditiveFit
+from ampere.estimators.encoding import calls_in, depth_context
 from ampere.estimators.methods import fit_rows
 from ampere.estimators.solution import rebuild, solution_of
 from ampere.estimators.survey import SurveyFit, calls_of, fit_survey
+from ampere.records.measurement import Measurement
 from surveyed import drawn, joules, surveyed
 
 UNSEEN = ("zoo:resnet", "zoo:cnn5", "zoo:transformer", "zoo:lstm")
@@ -97,3 +102,43 @@ def test_one_more_row_sharpens(fit: SurveyFit) -> None:
     before, after = fit.predict(layers).total, fit.tell(row).predict(layers).total
     assert abs(after.energy_j - row.energy_j) < abs(before.energy_j - row.energy_j)
     assert after.energy_j_std < before.energy_j_std
+
+
+def cheaper_in_company(layers: Sequence[Layer]) -> Measurement:
+    """A row of a device on which twice as many calls cost 1.85 times as much."""
+    return surveyed(layers, 2 ** (-0.11 * depth_context(calls_of(layers))))
+
+
+def test_what_calls_cost_in_company_is_learned() -> None:
+    few, many = (
+        [layers for layers in drawn() if (calls_in(calls_of(layers)) > 120) == deep]
+        for deep in (False, True)
+    )
+    fit = fit_survey([cheaper_in_company(layers) for layers in few])
+    off = [
+        fit.predict(layers).total.energy_j / cheaper_in_company(layers).energy_j for layers in many
+    ]
+    alone = [joules(layers) / cheaper_in_company(layers).energy_j for layers in many]
+    assert abs(math.log(median(off))) < abs(math.log(median(alone))) / 2
+    (note,) = fit_survey(list(map(cheaper_in_company, drawn()))).notes
+    assert "calls take" in note and "less than their calls in the smallest ones" in note
+
+
+def test_doubt_grows_with_calls_beyond_those_of_any_network() -> None:
+    few = [layers for layers in drawn() if calls_in(calls_of(layers)) < 40]
+    fit = fit_survey([surveyed(layers) for layers in few])
+    one = few[-1]
+    doubts = {}
+    for times in (1, 3, 64):
+        said = fit.predict([replace(layer, count=times) for layer in one])
+        doubts[times] = said.total.energy_j_std / said.total.energy_j
+        assert bool(said.doubts) == (times == 64)
+    assert doubts[1] < doubts[3] < doubts[64]
+    assert "no surveyed network has more than" in said.doubts[0]
+
+
+def test_a_sequence_is_one_call_however_long() -> None:
+    layers = [
+        calls_of(ampere.read_layers("zoo:lstm", f"{length}:int64<1000")) for length in (16, 64)
+    ]
+    assert calls_in(layers[0]) == pytest.approx(calls_in(layers[1]), rel=0.5)

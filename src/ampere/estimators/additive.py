@@ -22,12 +22,13 @@ import numpy as np
 
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer
-from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, inflation, usable
 from ampere.estimators.candidates import again, likelier
 from ampere.estimators.drift import STEADY, seen_drift
 from ampere.estimators.encoding import (
+    CALLS,
+    LAYERS,
     STEP,
     Encoder,
     bounds_by_kind,
@@ -43,9 +44,8 @@ from ampere.estimators.lending.borrowing import borrow
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.processes import sum_process
 from ampere.estimators.processes.comparison import lead
-from ampere.estimators.processes.linear_mean import Layers
 from ampere.estimators.processes.mode import Solution
-from ampere.estimators.processes.sum_process import Assumed, SumProcess
+from ampere.estimators.processes.sum_process import SumProcess
 from ampere.estimators.rejection import (
     absurd,
     gross_faults,
@@ -53,13 +53,12 @@ from ampere.estimators.rejection import (
     wrong_joules,
     wrong_seconds,
 )
-from ampere.estimators.selection import arrays_of, some_rows, with_seconds
+from ampere.estimators.seconds import by_the_clock, learn_seconds, per_joule, with_seconds
+from ampere.estimators.selection import arrays_of, some_rows
 from ampere.records.measurement import Measurement
 
 ROUGH = 0.1  # relative scatter above which the user is told
 NOTABLE = 0.03  # relative difference between a network and its layers that is worth telling
-# Of seconds for each joule: how far the watts of operations differ, and nothing else.
-PER_JOULE = Assumed(coefficient=0.3, beyond=0.0, odd=0.0)
 CONTRADICTED = 3.0  # log odds against the lenders (20 to 1), from which on they are left out
 
 DEEPER = 0.5  # octaves beyond the deepest measured network that are worth telling
@@ -167,7 +166,7 @@ class AdditiveFit:
         """Why a row cannot be true, if it cannot; of a survey only what is far from any sense."""
         if not self.of_calls:
             return wrong_joules(row, self) or wrong_seconds(row, self)
-        (cost,) = self.costs([(*row.layers, STEP)], 0.0, noisy=False)
+        (cost,) = self.costs([(*row.layers, STEP)], depth_context(row.layers), noisy=False)
         return absurd(row, cost)
 
     def seconds(self, networks: Sequence[Sequence[Layer]]) -> Array:
@@ -216,9 +215,10 @@ class AdditiveFit:
             mean, std = self.energy.dearer(deepest)
             if abs(mean) > max(NOTABLE, 2 * std):
                 word = "more" if mean > 0 else "less"
+                least, parts, small = CALLS if self.of_calls else LAYERS
                 texts.append(
-                    f"not quite additive: networks of {round(MOST_LAYERS * 2**deepest)} layers take"
-                    f" {abs(math.expm1(mean)):.0%} ± {std:.0%} {word} than their layers in variants"
+                    f"not quite additive: networks of {round(least * 2**deepest)} {parts} take"
+                    f" {abs(math.expm1(mean)):.0%} ± {std:.0%} {word} than their {parts} in {small}"
                 )
         return tuple(texts)
 
@@ -227,26 +227,26 @@ class AdditiveFit:
         layers, counts = distinct(networks)
         contexts = np.full(len(networks), context)
 
-        def spread(process: SumProcess, encoded: Layers, more: Array | float) -> tuple[Array, ...]:
-            mean, covariance = process.predict(encoded, counts, contexts)
-            var = np.maximum(np.diagonal(covariance), 0.0) + more
+        def spread(process: SumProcess, mean: Array, var: Array) -> Array:
             doubt = var.copy()
             if noisy:
                 doubt[-1] += process.noise_var(mean[-1])
-            return mean, inflation(process.rows.moments) * np.sqrt(doubt) * mean, var
+            return np.asarray(inflation(process.rows.moments) * np.sqrt(doubt) * mean)
 
         encoded = self.encoder.encode(layers)
-        *columns, var = spread(self.energy, encoded, 0.0)
+        joules, var = self.energy.expected(encoded, counts, contexts)
+        columns = [joules, spread(self.energy, joules, var)]
         if self.time is not None and self._is_timed(layers):
-            if noisy:  # the mood of another moment is in its seconds, too
-                var[-1] += self.energy.drift_var
-            columns += spread(self.time, per_joule(encoded, self.energy), var)[:2]
+            per = per_joule(encoded, self.energy)
+            seconds, time_var = self.time.expected(per, counts, contexts)
+            _, left_open = self._by_the_clock.expected(encoded, counts, contexts)
+            time_var = time_var + np.minimum(left_open, var)
+            columns += [seconds, spread(self.time, seconds, time_var)]
         return [Cost(*map(float, numbers)) for numbers in zip(*columns, strict=True)]
 
-
-def per_joule(layers: Layers, energy: SumProcess) -> Layers:
-    """Layers whose mean seconds are proportional to their joules."""
-    return replace(layers, features=energy.costs(layers)[:, None], lent=np.zeros((len(layers), 0)))
+    @cached_property
+    def _by_the_clock(self) -> SumProcess:
+        return by_the_clock(self.energy, self.measurements, self.time, self.timed)
 
 
 def fit_additive(
@@ -261,7 +261,7 @@ def fit_additive(
     """
     every = in_order(usable(measurements))
     rows = some_rows(every)
-    drift = seen_drift(rows, drift)
+    usual, drift = drift, seen_drift(rows, drift)
     unused = len(every) - len(rows)
     if not rows:
         raise DataError("there is no measurement to fit: every row failed, or there are none")
@@ -283,7 +283,7 @@ def fit_additive(
         fit = without if len(wrong) == len(doubted) else _fit(rows, drift, fit)
     if lenders is not None:
         fit = _borrowing(fit, drift, lenders)
-    fit, late = _without_wrong_seconds(_timed(fit, with_seconds(rows)))
+    fit, late = _without_wrong_seconds(_timed(fit, with_seconds(rows), drift=usual), usual)
     return replace(fit, rejected=(*rejected, *late), unused=unused)
 
 
@@ -317,19 +317,20 @@ def rebuild_additive(
     return _timed(fit, [row for row in with_seconds(rows) if id(row) not in mistimed], time)
 
 
-def _without_wrong_seconds(fit: AdditiveFit) -> tuple[AdditiveFit, list[Rejection]]:
+def _without_wrong_seconds(fit: AdditiveFit, drift: float) -> tuple[AdditiveFit, list[Rejection]]:
     """The fit without seconds that all others contradict; the joules beside them are kept."""
     timed = fit.timed
     doubted = suspects(fit.time) if fit.time else []
     if not doubted:
         return fit, []
-    without = _timed(fit, [row for i, row in enumerate(timed) if i not in doubted])
+    others = [row for i, row in enumerate(timed) if i not in doubted]
+    without = _timed(fit, others, drift=drift)
     wrong = {i: reason for i in doubted if (reason := wrong_seconds(timed[i], without))}
     if not wrong:
         return fit, []
     kept = [row for i, row in enumerate(timed) if i not in wrong]
     rejected = [Rejection(timed[i], reason, seconds_only=True) for i, reason in wrong.items()]
-    return _timed(fit, kept), rejected
+    return _timed(fit, kept, drift=drift), rejected
 
 
 def _fit(
@@ -384,16 +385,14 @@ def _made(
 
 
 def _timed(
-    fit: AdditiveFit, rows: Sequence[Measurement], solution: Solution | None = None
+    fit: AdditiveFit,
+    rows: Sequence[Measurement],
+    solution: Solution | None = None,
+    drift: float = STEADY,
 ) -> AdditiveFit:
     """The fit with the seconds of these rows."""
     if not rows:
         return fit
     counts = count([(*row.layers, STEP) for row in rows], fit.layers)
-    seconds = arrays_of(rows, counts, [row.time_s for row in rows])
-    encoded = per_joule(fit.encoder.encode(fit.layers), fit.energy)
-    if solution is None:
-        time = sum_process.fit(encoded, seconds, PER_JOULE)
-    else:
-        time = sum_process.condition(encoded, seconds, solution)
+    time = learn_seconds(rows, counts, fit.energy, drift, solution)
     return replace(fit, time=time, timed=tuple(rows))

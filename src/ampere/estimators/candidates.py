@@ -30,7 +30,7 @@ def likelier(layers: Sequence[Layer], joules: Rows, drift: float) -> tuple[Encod
     smooth = sum_process.search(encoded, joules, assumed)
     if len(joules) >= ENOUGH:
         tiled = Encoder.of(layers, rounded=True)
-        on_tiles = tiled.encode(layers)
+        on_tiles = replace(encoded, features=tiled.features(layers))
         assumed = _assumed(layers, drift)
         stepped = sum_process.search(on_tiles, joules, assumed, start=smooth.hyper)
         if stepped.log_density > smooth.log_density:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ampere.core.fingerprint import Fingerprint, takes_all_cores
 from ampere.records.measurement import Measurement
-from ampere.sittings.drift import levels_of
+from ampere.sittings.drift import Quantity, levels_of
 
 STEADY, RESTLESS = 0.03, 0.12  # usual; where threads take all cores they wait for others
 WITNESSES = 3.0  # sittings that what is usual counts as, where the reference was seen in some
@@ -20,13 +20,13 @@ def usual_drift(fingerprint: Fingerprint) -> float:
     return RESTLESS if takes_all_cores(fingerprint) else STEADY
 
 
-def seen_drift(rows: Sequence[Measurement], usual: float) -> float:
+def seen_drift(rows: Sequence[Measurement], usual: float, quantity: Quantity = "energy_j") -> float:
     """What drift is to be expected of a device: as usual, and as the reference was seen to move.
 
     Rows of one minute share its mood, so they do not tell how far that is from the next one's. The
     reference does: it is the same network in every sitting.
     """
-    levels = np.array(levels_of(rows, "energy_j"))
+    levels = np.array(levels_of(rows, quantity))
     if len(levels) < 2:
         return usual
     moved = float(np.square(levels - levels.mean()).sum())

@@ -15,38 +15,70 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ampere.core.arrays import Array, Ints
 from ampere.core.layers import SIZE, Features, Layer, LayerIdentity, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.core.variants import MOST_LAYERS
+from ampere.estimators.places import (
+    BYTES,
+    log_bytes,
+    one_of_each,
+    padding,
+    places,
+    sizes_of,
+    stairs,
+    starts,
+    traits,
+    varied_traits,
+)
 from ampere.estimators.processes.linear_mean import Layers
 from ampere.records.measurement import Measurement
 
 # Every network has it once: what a step costs whatever its layers are.
 STEP = Layer("step", LayerKind("step", Role.HIDDEN, "step"), Widths(), Features(0.0, 0.0, 0.0))
 
-# A step; a layer; FLOPs, bytes of activations and of parameters; or, where FLOPs are not known, the
-# sum and the product of the widths; FLOPs as a device does them that rounds widths up to a tile.
+# A step; a layer, or each step of a recurrent one; FLOPs, bytes of activations and of parameters;
+# or, where FLOPs are not known, the sum and the product of the widths; FLOPs as a device does them
+# that rounds widths up to a tile.
 ROUNDED = (8, 32)
 FEATURES = 7 + len(ROUNDED)
-TILES = (8, 16, 32, 64)  # widths are done so many at a time
-VECTOR = 3  # octaves of a multiple that is loaded as a vector: 8
-STAIRS = len(TILES) + 1
 MOST_ID = 2**40 - 87  # of numbers of layers: products with a million still are whole numbers
-BYTES = "#bytes"  # the coordinate that follows no single width
-FEW_VALUES = 16  # of an attribute that coefficients may vary with
+LEAST_CALLS = 8  # of a network: a layer, its updates, and a loss
+# What company is counted in, and from where on: how many, of what, in which networks.
+LAYERS, CALLS = (MOST_LAYERS, "layers", "variants"), (LEAST_CALLS, "calls", "the smallest ones")
+IDLE = ("view", STEP.kind.operation)  # what moves nothing
 
 
 def depth_context(layers: Iterable[Layer]) -> float:
-    """How much deeper than a variant a network is, in octaves."""
-    return math.log2(max(depth_of(layers), MOST_LAYERS) / MOST_LAYERS)
+    """How much deeper than a variant a network is, in octaves.
+
+    One that is told in calls: how many more it has than the least of networks.
+    """
+    every = tuple(layers)
+    if any(map(is_call, every)):
+        return math.log2(max(calls_in(every), LEAST_CALLS) / LEAST_CALLS)
+    return math.log2(max(depth_of(every), MOST_LAYERS) / MOST_LAYERS)
+
+
+def calls_in(layers: Iterable[Layer]) -> float:
+    """How many calls do something in a network; a sequence is one, however long."""
+    return math.fsum(
+        layer.count * layer.part / _steps(layer)
+        for layer in layers
+        if layer.kind.operation not in IDLE
+    )
+
+
+def _steps(layer: Layer) -> float:
+    steps = layer.kind.attributes.get("steps", 1)
+    return max(float(steps), 1.0) if isinstance(steps, (int, float)) else 1.0
 
 
 def depth_of(layers: Iterable[Layer]) -> int:
@@ -101,68 +133,99 @@ class Encoder:
         cls, layers: Sequence[Layer], rounded: bool = False, lenders: Lends | None = None
     ) -> Encoder:
         """An encoder that knows these layers; its numbers do not depend on their order."""
-        named = sorted({(layer.kind.name, layer.kind.operation) for layer in layers}, reverse=True)
+        kinds = [layer.kind for layer in one_of_each(layers)[0]]
+        named = sorted({(kind.name, kind.operation) for kind in kinds}, reverse=True)
         operation_of = dict(sorted(dict(named).items()))  # of several, the first in the alphabet
         operations = sorted(set(operation_of.values()))
         uncounted = {
             operation_of[layer.kind.name] for layer in layers if layer.features.flops is None
         }
-        names = sorted({name for layer in layers for name in coordinates(layer)})
+        names = {name for kind in kinds for name in places(kind)}
+        names |= {name for layer in layers for name in layer.widths}
+        if any(layer.features.flops is not None for layer in layers):
+            names.add(BYTES)
         return cls(
             {name: i for i, name in enumerate(operations)},
             {name: i for i, name in enumerate(operation_of)},
             operation_of,
             frozenset(operations) - uncounted,
-            tuple(names),
-            _varied_traits(layers),
+            tuple(sorted(names)),
+            varied_traits(kind for kind in kinds if kind != STEP.kind),
             rounded,
             lenders,
         )
 
     def encode(self, layers: Sequence[Layer]) -> Layers:
         """Layers as arrays; those of the same identity get the same id."""
-        n = len(layers)
-        x, novel = np.zeros((n, len(self.coordinates))), np.zeros(n)
-        index = {name: i for i, name in enumerate(self.coordinates)}
-        operations = [self.operation(layer) for layer in layers]
-        for i, layer in enumerate(layers):
-            for name, value in coordinates(layer).items():
-                if name == BYTES and self.is_unsized(operations[i]):
-                    continue  # nobody counted them while measuring
-                if name in index:
-                    x[i, index[name]] = value
-                else:
-                    novel[i] += 1
+        firsts, which = one_of_each(layers)
+        operations = [self.operation(layer) for layer in firsts]
         op = np.array([self.operations.get(name, _foreign(name)) for name in operations], int)
-        kinds = [layer.kind.name for layer in layers]
-        widths = [[np.array([width]) for width in layer.widths.values()] for layer in layers]
-        own = np.array([self._features(layer) for layer in layers]).reshape(n, FEATURES)
+        kinds = [layer.kind.name for layer in firsts]
+        kind = np.array([self.kinds.get(name, _foreign(name)) for name in kinds], int)
         unsized = np.array([self.is_unsized(name) for name in operations], bool)
-        lent = np.zeros((n, 0))
+        sizes = sizes_of(layers)
+        x, novel = self._places(layers, firsts, which, unsized[which])
+        own = self._features(layers, sizes, firsts, which)
+        op, unsized, lent = op[which], unsized[which], np.zeros((len(layers), 0))
         if self.lenders is not None:
             typical, lent = self.lenders.lend(layers)
             known = typical > 0
             own = np.column_stack([np.where(known[:, None], 0.0, own), typical])
             novel = np.where(known, 0.0, novel + (op < 0))
-            unsized &= ~known
+            unsized = unsized & ~known
         else:
             novel += op < 0
         return Layers(
             features=own,
             x=x,
             op=op,
-            kind=np.array([self.kinds.get(name, _foreign(name)) for name in kinds], int),
+            kind=kind[which],
             id=np.array([_number(layer.identity) for layer in layers], int),
-            stairs=np.array([stairs(each, 1)[0] for each in widths]).reshape(n, STAIRS),
-            traits=np.array([self._traits(layer) for layer in layers]).reshape(n, len(self.traits)),
+            stairs=stairs(sizes),
+            traits=self._traits(firsts)[which],
             novel=novel,
             unsized=unsized,
             lent=lent,
         )
 
-    def _traits(self, layer: Layer) -> list[float]:
-        own = dict(traits(layer))
-        return [float(own.get(name) == value) for name, value in self.traits]
+    def _places(
+        self,
+        layers: Sequence[Layer],
+        firsts: Sequence[Layer],
+        which: Ints,
+        unsized: npt.NDArray[np.bool_],
+    ) -> tuple[Array, Array]:
+        """Coordinates of layers, and how many things about each were never measured."""
+        index = {name: i for i, name in enumerate(self.coordinates)}
+        x, novel = np.zeros((len(firsts), len(index))), np.zeros(len(firsts))
+        for i, layer in enumerate(firsts):
+            for name, value in places(layer.kind).items():
+                if name in index:
+                    x[i, index[name]] = value
+                else:
+                    novel[i] += 1
+        x, novel = x[which], novel[which]
+        for i, layer in enumerate(layers):
+            for name, width in layer.widths.items():
+                if name in index:
+                    x[i, index[name]] = math.log2(width)
+                else:
+                    novel[i] += 1
+        counted = np.array([layer.features.flops is not None for layer in layers], bool)
+        counted &= ~unsized  # nobody counted them while measuring
+        if BYTES in index:
+            numbers = _numbers(layers)
+            x[counted, index[BYTES]] = log_bytes(numbers[counted, 1] + numbers[counted, 2])
+        else:
+            novel += counted
+        return x, novel
+
+    def _traits(self, firsts: Sequence[Layer]) -> Array:
+        found = np.zeros((len(firsts), len(self.traits)))
+        for row, layer in zip(found, firsts, strict=True):
+            own = dict(traits(layer.kind))
+            row[:] = [own.get(name) == value for name, value in self.traits]
+        return found
 
     def is_unsized(self, operation: str) -> bool:
         """Whether an operation was measured, and nobody knows what its layers do."""
@@ -190,37 +253,39 @@ class Encoder:
         """The operation as it was measured, or as it is named."""
         return self.operation_of.get(layer.kind.name, layer.kind.operation)
 
-    def columns(self, layer: Layer, counted: Array, widths: Sequence[Ints]) -> Array:
+    def columns(self, layer: Layer, counted: Array, sizes: Ints) -> Array:
         """Features of a layer at several sizes: FLOPs and bytes (n, 3), and its widths there."""
+        return self._columns(counted, sizes, [layer], np.zeros(len(counted), int))
+
+    def features(self, layers: Sequence[Layer]) -> Array:
+        """What the mean is linear in."""
+        return self._features(layers, sizes_of(layers), *one_of_each(layers))
+
+    def _features(
+        self, layers: Sequence[Layer], sizes: Ints, firsts: Sequence[Layer], which: Ints
+    ) -> Array:
+        return self._columns(_numbers(layers), sizes, firsts, which)
+
+    def _columns(self, counted: Array, sizes: Ints, firsts: Sequence[Layer], which: Ints) -> Array:
+        """Features of layers, whose kinds are those of `firsts`."""
+        step = np.array([layer.kind == STEP.kind for layer in firsts], bool)[which]
+        unsized = np.array([self.is_unsized(self.operation(each)) for each in firsts], bool)[which]
         columns = np.zeros((len(counted), FEATURES))
-        if layer.kind == STEP.kind:
-            columns[:, 0] = 1.0
-            return columns
-        columns[:, 1] = 1.0
-        if self.is_unsized(self.operation(layer)):
-            columns[:, 5] = np.sum([np.zeros(len(counted)), *widths], axis=0)
-            columns[:, 6] = np.prod([np.ones(len(counted)), *widths], axis=0)
-            return columns
-        columns[:, 2:5] = counted
+        columns[:, 0] = step
+        columns[:, 1] = np.where(step, 0.0, np.array([starts(each.kind) for each in firsts])[which])
+        columns[:, 2:5] = np.where((step | unsized)[:, None], 0.0, counted)
+        bare = unsized & ~step
+        columns[bare, 5] = sizes[bare].sum(1)
+        columns[bare, 6] = np.where(sizes[bare] > 0, sizes[bare], 1.0).prod(1)
         for i, tile in enumerate(ROUNDED if self.rounded else (), 7):
-            more = [-(-sizes // tile) * tile / sizes for sizes in widths]
-            columns[:, i] = counted[:, 0] * np.prod([np.ones(len(counted)), *more], axis=0)
+            columns[:, i] = columns[:, 2] * padding(sizes, tile)
         return columns
 
-    def _features(self, layer: Layer) -> Array:
-        counted = [[value or 0.0 for value in layer.features.numbers]]
-        widths = [np.array([width]) for width in layer.widths.values()]
-        return np.asarray(self.columns(layer, np.array(counted), widths)[0])
 
-
-def stairs(widths: Sequence[Ints], n: int) -> Array:
-    """What n layers' widths lack, in octaves: to the next tile of each size, and to a vector."""
-    columns = np.zeros((n, STAIRS))
-    for sizes in widths:
-        for i, tile in enumerate(TILES):
-            columns[:, i] += np.log2(-(-sizes // tile) * tile / sizes)
-        columns[:, -1] += 1 - np.log2(np.gcd(sizes, 2**VECTOR)) / VECTOR
-    return columns
+def _numbers(layers: Sequence[Layer]) -> Array:
+    """FLOPs and bytes of layers, 0 where nobody knows, (n, 3)."""
+    numbers = [[value or 0.0 for value in layer.features.numbers] for layer in layers]
+    return np.array(numbers).reshape(len(layers), 3)
 
 
 def _number(identity: LayerIdentity) -> int:
@@ -245,47 +310,6 @@ def unmeasured_ids(layer: Layer, widths: Mapping[str, Ints], n: int) -> Ints:
 def _hash(text: str) -> int:
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % MOST_ID
-
-
-def coordinates(layer: Layer) -> dict[str, float]:
-    """Where a layer stands among those of its operation."""
-    places = {name: math.log2(width) for name, width in layer.widths.items()}
-    for name, value in layer.kind.attributes.items():
-        if name == SIZE:
-            continue
-        if isinstance(value, (int, float)) and value >= 0:
-            places[f"@{name}"] = math.log2(1 + value)
-        else:
-            places[f"@{name}={value}"] = 1.0
-    places[f"@{layer.kind.role.value}"] = 1.0
-    if layer.features.flops is not None:
-        _, activations, parameters = layer.features.numbers
-        places[BYTES] = float(log_bytes((activations or 0.0) + (parameters or 0.0)))
-    return places
-
-
-def log_bytes(worked_on: float | Array) -> Array:
-    """The coordinate of the bytes that layers work on."""
-    return np.asarray(np.log2(1 + np.asarray(worked_on)))
-
-
-def traits(layer: Layer) -> Iterator[tuple[str, str]]:
-    """Attributes of a layer, and its role, each with its value as a text."""
-    for name, value in layer.kind.attributes.items():
-        if name != SIZE:
-            yield name, repr(value)
-    yield "@role", layer.kind.role.value
-
-
-def _varied_traits(layers: Sequence[Layer]) -> tuple[tuple[str, str], ...]:
-    """Those that some layers have and others have not; of few values each."""
-    values: defaultdict[str, set[str]] = defaultdict(set)
-    for layer in layers:
-        if layer.kind != STEP.kind:
-            for name, value in traits(layer):
-                values[name].add(value)
-    few = {name: found for name, found in values.items() if 1 < len(found) <= FEW_VALUES}
-    return tuple((name, value) for name in sorted(few) for value in sorted(few[name]))
 
 
 def bounds_by_kind(layers: Iterable[Layer]) -> dict[str, dict[str, tuple[float, float]]]:

@@ -18,6 +18,7 @@ from ampere.estimators.baselines.roofline import fit_mean
 from ampere.estimators.encoding import FEATURES, STEP, Encoder, distinct
 from ampere.estimators.processes.linear_mean import expand, fit_coefficients
 from ampere.estimators.processes.sum_process import SumProcess, unsearched
+from ampere.estimators.seconds import time_error
 from ampere.records.measurement import Measurement
 
 ENOUGH = 8  # rows, before one of them can be called wrong by a fit of all
@@ -112,7 +113,7 @@ def wrong_seconds(row: Measurement, fit: Fit) -> str | None:
     cost = _expected(row, fit) if row.time_s_per_step is not None else None
     if cost is None or cost.time_s is None or cost.time_s_std is None:
         return None
-    ratio = _far(row.time_s, row.error, cost.time_s, cost.time_s_std)
+    ratio = _far(row.time_s, time_error(row), cost.time_s, cost.time_s_std)
     return f"the seconds of {row!r} are {ratio} what all other rows say" if ratio else None
 
 

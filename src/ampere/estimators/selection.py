@@ -1,4 +1,4 @@
-"""Selection: so many rows that a fit of them ends, and those with seconds; as arrays."""
+"""Selection: so many rows that a fit of them ends; as arrays."""
 
 from __future__ import annotations
 
@@ -46,8 +46,3 @@ def arrays_of(rows: Sequence[Measurement], counts: Array, values: Sequence[float
         when=np.array([row.timestamp for row in rows]),
         sitting=np.array([numbers.get(row.sitting, -1) for row in rows], int),
     )
-
-
-def with_seconds(rows: Sequence[Measurement]) -> list[Measurement]:
-    """Rows whose seconds are known."""
-    return [row for row in rows if row.time_s_per_step is not None]

@@ -20,13 +20,16 @@ from ampere.core.layers import Layer, LayerIdentity
 from ampere.estimators.additive import AdditiveFit, fit_additive, rebuild_additive
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, Share
 from ampere.estimators.drift import STEADY
-from ampere.estimators.encoding import STEP
+from ampere.estimators.encoding import STEP, calls_in, depth_context
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.processes.mode import Solution
+from ampere.estimators.processes.sum_process import SumProcess
 from ampere.records.measurement import Measurement
 
 TINY = 1e-300
 INSIDE = 0.9  # of left-out rows shall lie inside their intervals
+MORE = 2.0  # octaves beyond the calls of any surveyed network that are worth telling
+ADVICE = "survey longer, or add --after-steps 20"
 NOTABLE = 0.1  # share of what is not known well, from which a line or an operation says so
 
 
@@ -73,7 +76,9 @@ class SurveyFit:
         whole = (*calls_of(covered), STEP)
         single = list({call.identity: replace(call, count=1, part=1.0) for call in whole}.values())
         networks = [*alone, *operations.values(), *((call,) for call in single), whole, whole]
-        *costs, mean, total = map(self._stretched, self.calls.costs(networks, 0.0, noisy=True))
+        context = depth_context(whole)
+        answers = self.calls.costs(networks, context, noisy=True)
+        *costs, mean, total = map(self._stretched, answers)
         of_call = dict(zip((call.identity for call in single), costs[-len(single) :], strict=True))
         lines = tuple(
             Line(
@@ -93,16 +98,36 @@ class SurveyFit:
             )
             for (name, parts), cost in zip(operations.items(), costs[len(alone) :], strict=False)
         )
-        lent = self.calls.lent(whole)
-        return Prediction(lines, total, uncovered, mean.energy_j_std, shares=shares, lent=lent)
+        return Prediction(
+            lines,
+            total,
+            uncovered,
+            mean.energy_j_std,
+            doubts=self._doubts(whole),
+            shares=shares,
+            lent=self.calls.lent(whole),
+        )
+
+    def _doubts(self, calls: Sequence[Layer]) -> tuple[str, ...]:
+        """What a network has that no surveyed one had."""
+        if depth_context(calls) - self.calls.energy.rows.context.max() <= MORE:
+            return ()
+        most = max(calls_in(row.layers) for row in self.calls.measurements)
+        many = f"{calls_in(calls):.0f} calls, and no surveyed network has more than {most:.0f}"
+        return (f"{many}: {ADVICE}",)
 
     @cached_property
     def stretch(self) -> float:
-        """By how much its deviations are wider than the process itself believes."""
-        return stretch_of(self.calls)
+        """By how much deviations of joules are wider than the process itself believes."""
+        return stretch_of(self.calls.energy)
+
+    @cached_property
+    def time_stretch(self) -> float:
+        """The same of seconds."""
+        return 1.0 if self.calls.time is None else stretch_of(self.calls.time)
 
     def _stretched(self, cost: Cost) -> Cost:
-        time_std = None if cost.time_s_std is None else self.stretch * cost.time_s_std
+        time_std = None if cost.time_s_std is None else self.time_stretch * cost.time_s_std
         return replace(cost, energy_j_std=self.stretch * cost.energy_j_std, time_s_std=time_std)
 
     def _is_new(self, call: Layer) -> bool:
@@ -118,12 +143,12 @@ class SurveyFit:
         return self.calls.notes
 
 
-def stretch_of(calls: AdditiveFit) -> float:
+def stretch_of(process: SumProcess) -> float:
     """By how much rows are further from what all others say of them than these believe.
 
     Networks of a survey are all different, so each is to the others what an unseen one will be.
     """
-    far = float(np.quantile(np.abs(calls.energy.leave_one_out), INSIDE))
+    far = float(np.quantile(np.abs(process.leave_one_out), INSIDE))
     return max(far / NormalDist().inv_cdf((1 + INSIDE) / 2), 1.0)
 
 

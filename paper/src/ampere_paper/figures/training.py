@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ampere.core import units
-from ampere.pruning.budget import JOULES
+from ampere.core.budget import JOULES
 from ampere_paper.figures.style import (
     BLUE,
     COLUMN_IN,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ampere.acquisition.progress import Watch, unwatched
 from ampere.core import units
+from ampere.core.budget import Budget, parse_budget
 from ampere.core.fingerprint import Fingerprint, describe_device, local_fingerprint, refuse_to_mix
 from ampere.core.workloads import Settings
 from ampere.datasets.samples import Dataset
@@ -23,7 +24,6 @@ from ampere.meters.base import AUTO, Meter
 from ampere.meters.calibration import calibrated
 from ampere.meters.registry import choose_meter, open_meter
 from ampere.profiles.profile import Profile
-from ampere.pruning.budget import Budget, parse_budget
 from ampere.pruning.prune import prune
 from ampere.pruning.result import Pruning
 from ampere.pruning.search import GUIDES, Search

@@ -31,6 +31,7 @@ from ampere.core.arrays import Array, Ints
 from ampere.estimators.processes.linear_mean import Layers
 
 ROOT = np.sqrt(5.0)  # of Matérn 5/2 distances, which short ones are made of, too
+CACHED = 16_384  # pairs of layers that are worked on at once
 LEVEL = 3.0  # standard deviation of the logarithm of what costs nobody knows how much
 
 
@@ -125,21 +126,40 @@ def covariance(a: Layers, b: Layers, hyper: Hyper) -> Array:
     k = np.zeros((len(a), len(b)))
     for operation in np.intersect1d(a.op, b.op):
         rows, columns = np.flatnonzero(a.op == operation), np.flatnonzero(b.op == operation)
-        k[np.ix_(rows, columns)] = _of_one_operation(a[rows], b[columns], hyper)
+        few = a[rows]
+        k[np.ix_(rows, columns)] = _of_one_operation(few, few if a is b else b[columns], hyper)
     return k
 
 
 def _of_one_operation(a: Layers, b: Layers, hyper: Hyper) -> Array:
-    bulges, decay = np.ones((len(a), len(b))), np.zeros((len(a), len(b)))
-    for i in varying(np.vstack([a.x, b.x])):
-        r = scaled_distance(np.abs(a.x[:, i, None] - b.x[:, i]), hyper.lengths[i])
-        bulges *= bulge(r)
-        decay += r
-    same_kind, same = alike(a, b)
-    share = hyper.operation**2 + hyper.kind**2 * same_kind
-    smooth = bulges * np.exp(-decay) * share
-    near = hyper.short**2 * np.exp(-decay / (ROOT * hyper.reach))
-    return np.asarray(smooth + near + levels(a, b, same_kind) + hyper.rough**2 * same)
+    """A few rows at a time, that stay in a cache; of layers with themselves each pair once."""
+    k = np.empty((len(a), len(b)))
+    differing = varying(np.vstack([a.x, b.x]))
+    lengths = [hyper.lengths[i] for i in differing]
+    x, y = a.x[:, differing].T, b.x[:, differing].T
+    sized = not (a.unsized.any() and b.unsized.any())
+    few = max(CACHED // max(len(b), 1), 1)
+    for first in range(0, len(a), few):
+        rows, columns = slice(first, first + few), slice(first if a is b else 0, None)
+        some, others = a[rows], b[columns]
+        decay = np.zeros((len(some), len(others)))
+        smooth = np.ones_like(decay)
+        for one, other, length in zip(x[:, rows], y[:, columns], lengths, strict=True):
+            r = scaled_distance(np.abs(one[:, None] - other), length)
+            smooth *= bulge(r)
+            decay += r
+        same_kind, same = alike(some, others)
+        smooth *= np.exp(-decay)
+        smooth *= hyper.operation**2 + hyper.kind**2 * same_kind
+        decay /= -ROOT * hyper.reach
+        smooth += hyper.short**2 * np.exp(decay)
+        if not sized:
+            smooth += levels(some, others, same_kind)
+        smooth += hyper.rough**2 * same
+        k[rows, columns] = smooth
+        if a is b:
+            k[columns, rows] = smooth.T
+    return k
 
 
 def variance(layers: Layers, hyper: Hyper) -> Array:

@@ -21,6 +21,7 @@ from ampere.estimators.processes.totals import Rows, besides
 
 # Steps get smaller by a tenth to a half each; what is left of logarithms then is nobody's joules.
 MOST_STEPS, HALVINGS, SETTLED = 60, 12, 1e-6
+NEARLY = 1e-4  # where totals are only taken as linear, to search on from there
 FARTHEST = 100.0  # that a logarithm may be off on the way: beyond, numbers end
 
 
@@ -101,7 +102,7 @@ class Search:
         self.whitener = Factor.of(self.besides)
         self.log_y = np.log(rows.y)
 
-    def run(self, start: Point | None) -> Mode:
+    def run(self, start: Point | None, settled: float = SETTLED) -> Mode:
         """Go from a point to the largest density, and condition there on all rows."""
         point = start or self._zero()
         at, log_total = self._linear(point)
@@ -118,7 +119,7 @@ class Search:
                 break
             moved = float(np.abs(trial_total - log_total).max())
             point, at, log_total, least = trial, trial_at, trial_total, loss
-            if moved < SETTLED:
+            if moved < settled:
                 break
         factor = Factor.of(self._total(at))
         alpha = factor.solve(at.z)

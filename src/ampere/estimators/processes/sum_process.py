@@ -52,7 +52,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ampere.core.arrays import Array
+from ampere.core.arrays import Array, Ints
 from ampere.estimators.processes.covariance import Hyper, covariance
 from ampere.estimators.processes.factor import Factor
 from ampere.estimators.processes.likelihood import (
@@ -64,9 +64,9 @@ from ampere.estimators.processes.likelihood import (
     some_of,
 )
 from ampere.estimators.processes.linear_mean import Layers, by_operation, expand, fit_coefficients
-from ampere.estimators.processes.mode import Point, Search, Solution, costs_at
+from ampere.estimators.processes.mode import NEARLY, SETTLED, Point, Search, Solution, costs_at
 from ampere.estimators.processes.threads import single_threaded
-from ampere.estimators.processes.totals import Rows, noise_var, walk
+from ampere.estimators.processes.totals import Rows, besides, noise_var, walk
 
 BLOCK = 400  # layers whose covariances with all others are held at once
 SEARCHES = 3  # for hyper-parameters, each near the posterior that the one before has found
@@ -77,6 +77,7 @@ BEYOND, NOVEL = 0.12, 0.4
 # Widths that cannot be loaded as vectors cost more, on any device that has them.
 ODD = 0.05
 SIZES = slice(2, 7)  # features that are sizes of a layer
+DRIFTS = ("sitting", "slow")  # of moments, in which networks were measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +180,11 @@ class SumProcess:
         cross = after.cross @ shares.T + self.factor.whiten(with_rows.T)
         return total * np.exp(with_rows @ self.alpha), prior - cross.T @ cross
 
+    def expected(self, layers: Layers, counts: Array, context: Array) -> tuple[Array, Array]:
+        """Totals of networks, and the variances of their logarithms; without noise."""
+        mean, covariance = self.predict(layers, counts, context)
+        return mean, np.maximum(np.diagonal(covariance), 0.0)
+
     def openness(self, layers: Layers, shares: Array) -> float:
         """Which part of what deviates from the mean the rows leave open, of a sum of layers.
 
@@ -188,6 +194,34 @@ class SumProcess:
         cross = self.factor.whiten(np.asarray(self.linear.shares @ k.T) @ shares)
         prior = float(shares @ covariance(layers, layers, self.hyper) @ shares)
         return max(0.0, 1 - float(cross @ cross) / prior)
+
+    def as_exact_as(self, other: SumProcess, chosen: Ints) -> SumProcess:
+        """The process of some of its rows, as sure as if these had the noise of another's.
+
+        The other one has the chosen rows, in this order. Whoever is more exact counts; what is
+        expected of networks is not touched.
+        """
+        at, hyper, rows = self.linear, self.hyper, self.rows[chosen]
+        few = Linear(
+            layers=at.layers,
+            rows=rows,
+            shares=at.shares[chosen],
+            mean=at.mean[chosen],
+            steps=at.steps[chosen],
+            traits=at.traits[chosen],
+            z=at.z[chosen],
+            log_size=at.log_size[chosen],
+        )
+        size = np.exp(few.log_size)
+        own, theirs = noise_var(size, hyper), other.hyper
+        lower = np.linalg.inv(self.factor.whitener)[chosen]
+        total = lower @ lower.T - besides(rows, size, hyper)
+        shared = {name: min(getattr(hyper, name), getattr(theirs, name)) for name in DRIFTS}
+        rows = replace(rows, known_std=np.minimum(rows.known_std, other.rows.known_std))
+        total += besides(rows, size, replace(hyper, **shared))
+        read = noise_var(np.exp(other.linear.log_size), theirs)
+        total[np.diag_indices_from(total)] -= np.maximum(own - read, 0.0)
+        return replace(self, linear=few, rows=rows, factor=Factor.of(total), alpha=few.z * 0.0)
 
     def noise_var(self, total: Array) -> Array:
         """Variance of the logarithm of one more measurement of networks that cost this much."""
@@ -270,7 +304,7 @@ def search(
     few = replace(few, counts=few.counts[:, used])
     point, density = None, 0.0
     for _ in range(SEARCHES if start is None else 1):
-        near = condition(layers[used], few, Solution(hyper, beta), point)
+        near = condition(layers[used], few, Solution(hyper, beta), point, NEARLY)
         point = near.point
         hyper, density = maximise(near.linear, hyper, assumed.slow, assumed.expected)
     return Solution(hyper, beta, density)
@@ -288,15 +322,19 @@ def unsearched(process: SumProcess) -> SumProcess:
     hyper, known = process.hyper, begin(len(process.hyper.lengths))
     medians = {name: getattr(known, name) for name in PRIORS}
     hyper = replace(hyper, **medians, fading=0.0, lengths=known.lengths)
-    return condition(process.layers, process.rows, Solution(hyper, process.beta))
+    return condition(process.layers, process.rows, Solution(hyper, process.beta), settled=NEARLY)
 
 
 @single_threaded
 def condition(
-    layers: Layers, rows: Rows, solution: Solution, start: Point | None = None
+    layers: Layers,
+    rows: Rows,
+    solution: Solution,
+    start: Point | None = None,
+    settled: float = SETTLED,
 ) -> SumProcess:
     """The process of all rows, with hyper-parameters and coefficients that are known."""
-    point, linear, factor, alpha = Search(layers, rows, solution).run(start)
+    point, linear, factor, alpha = Search(layers, rows, solution).run(start, settled)
     return SumProcess(
         solution=solution,
         layers=layers,
