@@ -20,18 +20,17 @@ from ampere.estimators.survey import SurveyFit, calls_of
 from ampere.records.failure import Cause, Failure
 from ampere.records.measurement import Measurement
 from fakes import FakeDevice
-from surveyed import cost, joules, surveyed
+from surveyed import cost, joules, kept_candidates, surveyed
 
 ASKED = "zoo:cnn5"
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few and small networks: reading one takes longer than anything else here."""
+    """Few networks, that are read already: reading one takes longer than anything else here."""
     monkeypatch.setattr(surveyor, "POOL", 10)
     monkeypatch.setattr(surveyor, "START", 6)
-    monkeypatch.setattr(surveyor, "MOST_FLOPS", 2e8)
-    monkeypatch.setattr(surveyor, "FIRST_FLOPS", 5e7)
+    monkeypatch.setattr(surveyor, "candidates", kept_candidates)
 
 
 def survey(
@@ -53,7 +52,7 @@ def survey(
 
 def test_a_survey_answers_for_a_model_that_it_never_measured(tmp_path: Path) -> None:
     events: list[Event] = []
-    profile = survey(tmp_path / "s.ampere", 100.0, events)
+    profile = survey(tmp_path / "s.ampere", 16.0, events)
     assert isinstance(profile.fit, SurveyFit)
     assert all(row.by_calls for row in profile.measurements)
     layers = ampere.read_layers(ASKED)
@@ -66,8 +65,8 @@ def test_a_survey_answers_for_a_model_that_it_never_measured(tmp_path: Path) -> 
 
 def test_it_goes_on_with_other_networks_and_keeps_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "s.ampere"
-    first = survey(path, 30.0)
-    second = survey(path, 30.0)
+    first = survey(path, 8.0)
+    second = survey(path, 8.0)
     before, after = (
         [network_identity(row.layers) for row in each.measurements] for each in (first, second)
     )
@@ -81,7 +80,7 @@ def test_a_profile_of_a_family_can_be_surveyed(tmp_path: Path) -> None:
     model = ampere.build_model("zoo:lenet5")  # the fake device knows layers, not names
     strategy = ampere.Strategy(max_measurements=4)
     ampere.profile(model, (1, 28, 28), path=path, device=FakeDevice(cost), strategy=strategy)
-    profile = survey(path, 30.0)
+    profile = survey(path, 8.0)
     assert {row.by_calls for row in profile.measurements} == {True, False}
     assert isinstance(profile.fit, SurveyFit)
 
@@ -118,6 +117,27 @@ def test_the_expected_error_falls() -> None:
         errors.append(tested.expected_error)
     assert errors[0] == math.inf  # of so few rows nothing is believed
     assert errors[-1] < errors[1] < math.inf
+
+
+def test_networks_are_drawn_and_can_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(surveyor, "candidates", candidates)
+    monkeypatch.setattr(surveyor, "POOL", 4)
+    monkeypatch.setattr(surveyor, "START", 2)
+    monkeypatch.setattr(surveyor, "MOST_FLOPS", 2e8)
+    tested = Surveyor([calls_of(ampere.read_layers(ASKED))])
+    for network in tested.ask(2):
+        assert all(layer.kind.structure is not None for layer in network.layers)
+        tested.tell(surveyed(network.layers))
+    assert tested.remaining > 0
+
+
+def test_each_survey_draws_networks_of_its_own() -> None:
+    asked = [calls_of(ampere.read_layers(ASKED))]
+    first, again, other = (
+        network_identity(next(candidates(seed, Training(), asked)).layers)
+        for seed in ("survey 0 0", "survey 0 0", "survey 0 12")
+    )
+    assert first == again != other
 
 
 def test_candidates_have_the_precision_that_is_asked_for() -> None:

@@ -12,10 +12,12 @@ from torch import nn
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Settings, Workload
 from ampere.pytorch.models import make_slimmer, read
-from ampere.pytorch.runtime.loader import load_model, uncompiled
+from ampere.pytorch.runtime.loader import load_model
 from ampere.pytorch.runtime.trainer import make_trainer
+from ampere.pytorch.runtime.wrappers import unwrapped
 
 INPUT = (3, 8, 8)
+pytestmark = pytest.mark.filterwarnings("ignore:the model is wrapped in torch.compile")
 
 
 def small() -> nn.Sequential:
@@ -88,5 +90,5 @@ def test_a_factory_may_return_a_compiled_model(tmp_path: Path) -> None:
 
 def test_what_is_not_compiled_is_itself() -> None:
     model = small()
-    assert uncompiled(model) is model
-    assert uncompiled(compiled(model)) is model
+    assert unwrapped(model) is model
+    assert unwrapped(compiled(model)) is model

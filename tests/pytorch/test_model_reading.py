@@ -485,24 +485,72 @@ class Looking(nn.Module):
 
     batches: ClassVar[list[int]] = []
 
-    def __init__(self, by_sample: bool = False) -> None:
+    def __init__(self, by_sample: bool = False, by_weight: bool = False) -> None:
         super().__init__()
         self.body, self.other, self.head = nn.Linear(8, 16), nn.Linear(8, 16), nn.Linear(16, 3)
-        self.by_sample = by_sample
+        self.by_sample, self.by_weight = by_sample, by_weight
 
     def forward(self, x: Tensor) -> Tensor:
         if not x.is_meta:
             self.batches.append(len(x))
-        chosen = self.body if bool(torch.isfinite(x).all()) else self.other
+        seen = self.body(x).detach() if self.by_weight else x
+        chosen = self.body if bool(torch.isfinite(seen).all()) else self.other
         out = F.relu(chosen(x))
-        for _ in range(int((x[:, 0] > -1e9).sum()) if self.by_sample else 1):
+        for _ in range(int((seen[:, 0] > -1e9).sum()) if self.by_sample else 1):
             out = out + 1
         return self.head(out)
 
 
+@pytest.mark.parametrize("by_sample", [False, True])
+def test_a_model_that_looks_at_its_inputs_is_never_run_for_real(by_sample: bool) -> None:
+    Looking.batches.clear()
+    with torch.device("meta"):
+        model = Looking(by_sample)
+    layers = read(model, 8, batch=5)
+    assert Looking.batches == []
+    assert sum(layer.params or 0 for layer in layers) == 8 * 16 + 16 + 16 * 3 + 3
+
+
+class Masking(nn.Module):
+    """Looks at a mask that it makes of ids, in place and through views, as bart does."""
+
+    def __init__(self, spoilt: bool = False) -> None:
+        super().__init__()
+        self.table, self.head = nn.Embedding(9, 8), nn.Linear(8, 3)
+        self.spoilt = spoilt
+
+    def forward(self, ids: Tensor) -> Tensor:
+        shifted = ids.new_zeros(ids.shape)
+        shifted[:, 1:] = ids[:, :-1].clone()
+        shifted[:, 0] = 4
+        if self.spoilt:
+            shifted[:, 0] = self.table(ids)[:, 0, 0].long().clamp(0, 8)
+        mask = shifted.ne(-1).all()
+        out = self.table(shifted)
+        return self.head(out if mask else out * 2)
+
+
+def read_masked(model: nn.Module) -> tuple[Layer, ...]:
+    return read_layers(model, parse_inputs("6:int64<9"), Training(4))
+
+
+def test_masks_of_ids_are_seen_without_weights() -> None:
+    with torch.device("meta"):
+        model = Masking()
+    assert [layer.params for layer in read_masked(model)] == [72, 27]
+
+
+def test_what_weights_were_written_into_is_seen_for_real_or_not_at_all() -> None:
+    with torch.device("meta"):
+        model = Masking(spoilt=True)
+    with pytest.raises(ModelError, match="meta"):
+        read_masked(model)
+    assert sum(layer.params or 0 for layer in read_masked(Masking(spoilt=True))) == 99
+
+
 def test_a_model_that_looks_at_values_is_run_with_a_few_samples() -> None:
     Looking.batches.clear()
-    layers = read(Looking(), 8, batch=64)
+    layers = read(Looking(by_weight=True), 8, batch=64)
     assert max(Looking.batches) == 3
     assert sum(layer.params or 0 for layer in layers) == 8 * 16 + 16 + 16 * 3 + 3
     plain = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
@@ -513,5 +561,5 @@ def test_a_model_that_looks_at_values_is_run_with_a_few_samples() -> None:
 
 def test_one_whose_values_tell_how_many_samples_there_are_is_run_as_a_whole() -> None:
     Looking.batches.clear()
-    read(Looking(by_sample=True), 8, batch=5)
+    read(Looking(by_sample=True, by_weight=True), 8, batch=5)
     assert max(Looking.batches) == 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Iterator
+from functools import cache
 
 import numpy as np
 import pytest
@@ -32,10 +33,12 @@ CUTTABLE = REFERENCES.keys() - {"data_branch"}
 REBUILT = {"vit", "parallel_attention", "swin", "gpt", "lora"}
 
 
-def slimmer_of(reference: Reference, importance: str = "l2") -> Slimmer:
+@cache  # slimming leaves the model as it is: a test below
+def slimmer_of(name: str) -> Slimmer:
+    reference = REFERENCES[name]
     torch.manual_seed(0)
     model = reference.build(reference.width)
-    return Slimmer(model, parse_inputs(reference.inputs), Training(BATCH), importance)
+    return Slimmer(model, parse_inputs(reference.inputs), Training(BATCH), "l2")
 
 
 def free_widths(slimmer: Slimmer) -> Iterator[tuple[str, int, int]]:
@@ -104,8 +107,7 @@ def outputs(model: nn.Module, reference: Reference) -> list[Tensor]:
 
 @pytest.mark.parametrize("name", sorted(CUTTABLE - NOT_MASKED))
 def test_a_narrower_model_is_the_original_without_the_channels_that_went(name: str) -> None:
-    reference = REFERENCES[name]
-    slimmer = slimmer_of(reference)
+    reference, slimmer = REFERENCES[name], slimmer_of(name)
     slim = slimmer.slim(some_widths(slimmer))
     for found, wanted in zip(
         outputs(slim.model, reference), outputs(masked(slimmer, slim), reference), strict=True
@@ -115,8 +117,7 @@ def test_a_narrower_model_is_the_original_without_the_channels_that_went(name: s
 
 @pytest.mark.parametrize("name", sorted(CUTTABLE))
 def test_any_model_becomes_narrower_and_trains(name: str) -> None:
-    reference = REFERENCES[name]
-    slimmer = slimmer_of(reference)
+    reference, slimmer = REFERENCES[name], slimmer_of(name)
     before = {key: tensor.clone() for key, tensor in slimmer.model.state_dict().items()}
     slim = slimmer.slim(some_widths(slimmer))
     assert slim.rebuilt == (name in REBUILT)
@@ -136,7 +137,7 @@ def test_any_model_becomes_narrower_and_trains(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(CUTTABLE - REBUILT))
 def test_the_users_own_class_comes_back_with_its_layers_at_the_new_widths(name: str) -> None:
-    slimmer = slimmer_of(REFERENCES[name])
+    slimmer = slimmer_of(name)
     slim = slimmer.slim(some_widths(slimmer))
     assert type(slim.model) is type(slimmer.model)
     assert slim.model.state_dict().keys() == slimmer.model.state_dict().keys()
@@ -183,7 +184,7 @@ def test_importance_decides(importance: str) -> None:
 
 
 def test_kept_importance_grows_with_the_width() -> None:
-    slimmer = slimmer_of(REFERENCES["residual_basic"])
+    slimmer = slimmer_of("residual_basic")
     for name, size, step in free_widths(slimmer):
         kept = [slimmer.kept(name, n) for n in range(step, size + 1, step)]
         assert kept == sorted(kept)
@@ -208,7 +209,7 @@ def test_channels_that_a_residual_joins_are_the_same_in_every_layer() -> None:
 
 
 def test_a_channel_written_by_its_number_is_not_cut() -> None:
-    slimmer = slimmer_of(REFERENCES["inplace"])
+    slimmer = slimmer_of("inplace")
     assert slimmer.stuck  # y[:, 0] = 0 would be another channel
 
 
@@ -223,7 +224,7 @@ def test_the_zoo_becomes_narrower(family: str) -> None:
 
 def test_a_model_that_chooses_by_values_is_refused() -> None:
     with pytest.raises(ModelError, match="looks at values to choose what runs"):
-        slimmer_of(REFERENCES["data_branch"])
+        slimmer_of("data_branch")
 
 
 def test_unknown_importance_is_refused() -> None:

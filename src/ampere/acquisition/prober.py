@@ -28,11 +28,12 @@ from ampere.core.layers import Layer, network_identity
 from ampere.core.variants import sample, tell_apart
 from ampere.core.workloads import Workload
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, fit_additive, per_joule
+from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import inflation, usable
 from ampere.estimators.encoding import depth_of, distinct
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.processes.sum_process import SumProcess
+from ampere.estimators.seconds import per_joule
 from ampere.records.failure import Cause
 from ampere.records.measurement import Measurement
 from ampere.sittings.effort import Effort

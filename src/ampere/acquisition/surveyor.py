@@ -121,7 +121,7 @@ class Surveyor:
         fit = self._prober.fitted
         if fit is None:
             return math.inf
-        return stretch_of(fit) * self._prober.half_interval / REACH * TYPICAL
+        return stretch_of(fit.energy) * self._prober.half_interval / REACH * TYPICAL
 
     def _candidate(self) -> Network:
         """The next one that is drawn, told in calls."""

@@ -36,6 +36,9 @@ class Role(str, Enum):
 ROLES = tuple(role.value for role in Role)
 MOST_WIDTH, MOST_COUNT = 10**9, 10**6  # of anything that somebody trains
 SIZE = "#size"  # an attribute that tells layers apart and is no coordinate
+CHECKPOINTED = (
+    "checkpointed"  # an attribute: the layer's forward pass is run again for the backward
+)
 MOST_WORK = 10_000  # different calls of a layer
 
 

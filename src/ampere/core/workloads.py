@@ -58,12 +58,14 @@ class Workload:
     """What a device repeats: a network described by its layers, or a model given by name.
 
     `stage` is `step` (forward, loss, backward, update) or one of `forward`, `backward` and `update`
-    alone. With neither layers nor model it is the `reference` workload, or `idle`.
+    alone. With neither layers nor model it is the `reference` workload, or `idle`, or `loading`:
+    batches of a user's own loader, by the name of what makes it.
     """
 
     layers: tuple[Layer, ...] = ()
     model: ModelSpec | None = None
     stage: str = "step"
+    loader: str | None = None
 
     def to_json(self) -> Json:
         """Plain data for the worker; `from_json` reads it back."""
@@ -71,6 +73,7 @@ class Workload:
             "stage": self.stage,
             "model": None if self.model is None else self.model.to_json(),
             "layers": [layer.to_json(with_structure=True) for layer in self.layers],
+            "loader": self.loader,
         }
 
     @classmethod
@@ -80,6 +83,7 @@ class Workload:
             layers=tuple(Layer.from_json(layer, with_structure=True) for layer in row["layers"]),
             model=None if row["model"] is None else ModelSpec.from_json(row["model"]),
             stage=row["stage"],
+            loader=row.get("loader"),
         )
 
 
@@ -90,3 +94,4 @@ def workload_identity(stage: str, layers: Sequence[Layer]) -> WorkloadIdentity:
 
 REFERENCE = Workload(stage="reference")
 IDLE = Workload(stage="idle")
+LOADING = "loading"  # the stage of a loader

@@ -30,9 +30,10 @@ from ampere.pytorch.graph.model_reading import ModelReading, read_layers, read_m
 from ampere.pytorch.pruning.slimmer import Slimmer
 from ampere.pytorch.pruning.weights import load_weights
 from ampere.pytorch.runtime.builder import build
-from ampere.pytorch.runtime.loader import load_model, uncompiled
+from ampere.pytorch.runtime.loader import load_model
 from ampere.pytorch.runtime.losses import loss_name
 from ampere.pytorch.runtime.trainer import OPTIMIZERS, dtype_of
+from ampere.pytorch.runtime.wrappers import unwrapped
 
 MOST_NUMBERS = 10**15  # in a batch: a million gigabytes
 MOST_BYTES = 4 * 2**30  # of weights that are made up only to read a model
@@ -124,7 +125,7 @@ def _prepare(
         model, inputs = load_model(model, inputs, hollow=hollow)
     if not isinstance(model, nn.Module):
         raise ModelError(f"a model is an nn.Module or its name, not {type(model).__name__}")
-    model = uncompiled(model)
+    model = unwrapped(model)
     if any(True for _ in model.parameters()) and not any(
         p.requires_grad for p in model.parameters()
     ):

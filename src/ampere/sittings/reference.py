@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from ampere.core.workloads import IDLE, IDLE_STEP_S, REFERENCE, Workload
-from ampere.devices.base import Burst, Device
+from ampere.devices.base import Burst, Device, Loaded
 from ampere.errors import MeasurementFailed, MeterError
 from ampere.records.steady import settled
 from ampere.sittings.bursts import take_burst, try_burst, warm_up
@@ -37,11 +37,12 @@ def take_reference(
     """
     wanted = effort or Effort()
     guard = Guard(device, wanted, limit)
-    idle_w = _idle_power(device, guard)
+    idle_w = idle_power(device, guard)
     effort = suited(wanted, device.resolution, idle_w)
     # Many short ones see more of the machine's moods; long ones have seen them already.
     rounds = effort.max_rounds if effort is wanted else effort.min_rounds
-    with _loaded(device, REFERENCE) as handle:
+    with loaded(device, REFERENCE) as reference:
+        handle = reference.handle
         steps = warm_up(device, handle, effort.burst_s, REFERENCE_WARMUP_S)
         bursts: list[Burst] = []
         while len(bursts) < rounds:
@@ -56,12 +57,12 @@ def take_reference(
     )
 
 
-def _idle_power(device: Device, guard: Guard) -> float:
+def idle_power(device: Device, guard: Guard) -> float:
     """Watts of the device with nothing to do, watched for as long as the meter needs."""
     steps = 20
-    with _loaded(device, IDLE) as handle:
+    with loaded(device, IDLE) as idle:
         while steps * IDLE_STEP_S < MOST_S:
-            rest = try_burst(device, handle, steps)
+            rest = try_burst(device, idle.handle, steps)
             if rest.burst is not None:
                 if guard.disturbed([rest.burst]):
                     guard.wait()
@@ -74,11 +75,11 @@ def _idle_power(device: Device, guard: Guard) -> float:
 
 
 @contextmanager
-def _loaded(device: Device, workload: Workload) -> Iterator[int]:
+def loaded(device: Device, workload: Workload) -> Iterator[Loaded]:
     """A workload for a while; it is forgotten whatever happens."""
-    handle = device.load(workload).handle
+    made = device.load(workload)
     try:
-        yield handle
+        yield made
     finally:
         with suppress(MeasurementFailed):  # the worker went, and the workload with it
-            device.unload(handle)
+            device.unload(made.handle)

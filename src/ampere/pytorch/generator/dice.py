@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import random
 from collections.abc import Callable
@@ -34,9 +35,10 @@ def octaves(rng: random.Random, low: float, high: float, step: int = 1) -> int:
 
 @dataclass(frozen=True)
 class Dice:
-    """What chance decides."""
+    """What chance decides; a block that can be repeated stands `again` times in a row."""
 
     rng: random.Random
+    again: int = 1
 
     def width(self, low: float, high: float) -> int:
         """Channels: mostly multiples of 8, as people choose them."""
@@ -47,6 +49,10 @@ class Dice:
     def some(self, make: Callable[[], nn.Module], *often: float) -> list[nn.Module]:
         """None of it, one, or more, with these chances."""
         return [make() for _ in range(self.rng.choices(range(len(often)), often)[0])]
+
+    def repeated(self, block: nn.Module) -> list[nn.Module]:
+        """A block whose output is like its input, as often as blocks stand in a row here."""
+        return [block, *(copy.deepcopy(block) for _ in range(self.again - 1))]
 
     def activation(self) -> str:
         """The name of one."""

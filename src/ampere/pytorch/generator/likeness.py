@@ -1,8 +1,9 @@
 """Draw a network like an architecture: a few of its calls, at their sizes, in other company.
 
 Where a network is known by its calls, those that matter can be measured at the very sizes that it
-has: one is picked by its share of the FLOPs, and followed by others that take what it puts out.
-What stands between them is left to chance, as in any network that is drawn.
+has: one is picked by its share of the FLOPs, and followed by others that take what it puts out, by
+one or by dozens: calls in company cost other than alone, and architectures have hundreds. What
+stands between them is left to chance, as in any network that is drawn.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from ampere.pytorch.generator.dice import OPTIMIZERS, Dice, Drawn, octaves
 
 BATCHES = (1, 2, 4, 8, 16, 32)
 MOST_SIDE, MOST_LENGTH, MOST_FEW = 256, 1024, 64
-MOST_WEIGHTS = 5e7  # of one call
+MOST_WEIGHTS = 5e7  # of all calls together
 ON_MAPS = ("convolution", "grouped convolution", "depthwise")
-CHAINED = (0.35, 0.35, 0.3)  # chances of one call, two, three
+MOST_CHAINED = 32  # calls in a row, each octave as likely as any other
 
 Part = tuple[list[nn.Module], int]  # modules, and the channels or features that come out
 Start = tuple[Part, Inputs, int]  # the first part, what it is fed, and the batch
@@ -41,18 +42,30 @@ def draw_like(rng: random.Random, calls: Sequence[Layer], flops: float) -> Drawn
     dice = Dice(rng)
     chances = [1e6 + call.count * call.part * (call.features.flops or 0.0) for call in known]
     first = rng.choices(known, [math.sqrt(chance) for chance in chances])[0]
-    smaller = max(_flops(first) / flops, 1.0)
+    chained = octaves(rng, 1, MOST_CHAINED)
+    smaller = max(_flops(first) * chained / flops, 1.0)
     (parts, width), inputs, batch = _STARTS[first.kind.operation](dice, first, smaller)
     maps = first.kind.operation in ON_MAPS
-    for _ in range(rng.choices(range(3), CHAINED)[0]):
-        following = [call for call in known if _takes(call, width, maps)]
-        if following:
-            call = rng.choice(following)
-            more, width = (_convolution if maps else _linear)(dice, call)
-            parts += more
+    (fed,) = inputs
+    side = -(-fed.shape[-1] // _kernel(first)[1]) if maps else 1
+    left, weights = flops - _flops(first) / smaller, MOST_WEIGHTS - _weights(first)
+    for _ in range(chained - 1):
+        following = [
+            call
+            for call in known
+            if _takes(call, width, maps)
+            and _flops(call) / smaller < left
+            and _weights(call) < weights
+        ]
+        if not following:
+            break
+        call = rng.choice(following)
+        more, width = _convolution(dice, call, side) if maps else _linear(dice, call)
+        side = max(side // _kernel(call)[1], 1)
+        parts += more
+        left, weights = left - _flops(call) / smaller, weights - _weights(call)
     classes = octaves(rng, 2, 100)
     pool: list[nn.Module] = [nn.AdaptiveAvgPool2d(1), nn.Flatten()] if maps else []
-    (fed,) = inputs
     if not maps and len(fed.shape) + (first.kind.operation == "embedding") > 1:
         pool = [blocks.Mean(1)]
     model = nn.Sequential(*parts, *pool, nn.Linear(width, classes))
@@ -93,8 +106,10 @@ def _kernel(call: Layer) -> tuple[int, int]:
     return side, min(max(round(math.sqrt(stride)), 1), 4)
 
 
-def _convolution(dice: Dice, call: Layer) -> Part:
+def _convolution(dice: Dice, call: Layer, side: int = MOST_SIDE) -> Part:
     kernel, stride = _kernel(call)
+    if side < 2 * stride:  # there is nothing left to pass over
+        stride = 1
     depthwise = call.kind.operation == "depthwise"
     out = call.widths["out"] if depthwise else call.widths["out"] * _number(call, "groups")
     entering = out if depthwise else _entering(call)

@@ -2,7 +2,8 @@
 
 Calls that always occur together cannot be told apart, so what follows what is left to chance: any
 activation after any normalisation, twice or not at all, in blocks that no architecture has. Sizes
-are drawn over the octaves that public architectures have, and no larger than a step affords.
+are drawn over the octaves that public architectures have, and no larger than a step affords. Blocks
+stand once or up to a dozen times in a row: what calls cost in company is learned from deep ones.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ GENRES = ("maps", "mobile", "tokens", "language", "recurrent", "rows")
 GIVE_UP = 50  # draws
 TOO_MUCH = 4.0  # times the FLOPs that were asked for
 MOST_BYTES = 3e8  # of one value in a network
+MOST_AGAIN = 12  # blocks in a row, each octave as likely as any other
+LEAST_BLOCK = 3e6  # FLOPs of a block that is repeated
 
 
 def drawn_layers(
@@ -62,7 +65,9 @@ def draw(rng: random.Random, genre: str, flops: float) -> Drawn:
         "recurrent": _recurrent,
         "rows": _rows,
     }[genre]
-    model, inputs = make(Dice(rng), batch, flops / 3)  # there, and twice as much back
+    again = octaves(rng, 1, min(MOST_AGAIN, max(flops / LEAST_BLOCK, 1)))
+    # There, and twice as much back.
+    model, inputs = make(Dice(rng, again), batch, flops / 3 / again)
     return Drawn(model, inputs, Training(batch, rng.choice(OPTIMIZERS)))
 
 
@@ -88,21 +93,15 @@ def _maps(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
             parts.append(rng.choice((nn.MaxPool2d(2), nn.AvgPool2d(2), nn.MaxPool2d(3, 2, 1))))
             size = parts[-1](torch.empty((1, 1, size, size))).shape[-1]
         elif form == "basic" and 2 * _cost(batch, size, width, width, 9) < budget:
-            body = [
-                *_convolution(dice, width, width, 3, 1, norm),
-                *_convolution(dice, width, width, 3, 1, norm),
-            ]
-            parts.append(blocks.Residual(nn.Sequential(*body)))
+            basic = [(width, width, 3, 1), (width, width, 3, 1)]
+            parts += dice.repeated(_residual(dice, basic, norm))
         elif form == "bottleneck":
             groups = rng.choice((1, 1, 1, 2, 4, 8, 16, 32))
             inner = min(dice.width(4, max(width // 2, 4)), int(max(most, 4)))
             inner = groups * max(inner // groups, rng.choice((1, 2, 4, 8)) if groups > 1 else 1)
-            body = [
-                *_convolution(dice, width, inner, 1, 1, norm),
-                *_convolution(dice, inner, inner, rng.choice((3, 3, 5)), 1, norm, groups),
-                *_convolution(dice, inner, width, 1, 1, norm),
-            ]
-            parts.append(blocks.Residual(nn.Sequential(*body)))
+            kernel = rng.choice((3, 3, 5))
+            narrow = [(width, inner, 1, 1), (inner, inner, kernel, groups), (inner, width, 1, 1)]
+            parts += dice.repeated(_residual(dice, narrow, norm))
         elif form == "dense":
             more = octaves(rng, 8, max(min(most, 64), 8), 8)
             parts.append(blocks.Dense(nn.Sequential(*_convolution(dice, width, more, 3, 1, norm))))
@@ -155,6 +154,16 @@ def _convolution(
     return [first, *dice.decorated(lambda: norm(out))]
 
 
+def _residual(
+    dice: Dice, sizes: Sequence[tuple[int, int, int, int]], norm: Callable[[int], nn.Module]
+) -> nn.Module:
+    """Convolutions around which their input is carried: channels in and out, kernel, groups."""
+    body: list[nn.Module] = []
+    for width, out, kernel, groups in sizes:
+        body += _convolution(dice, width, out, kernel, 1, norm, groups)
+    return blocks.Residual(nn.Sequential(*body))
+
+
 def _mobile(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
     """Depthwise convolutions between 1×1 ones, squeeze and excitation, ConvNeXt's blocks."""
     rng = dice.rng
@@ -169,7 +178,7 @@ def _mobile(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
         kernel = rng.choice((3, 3, 5, 7))
         if form == "convnext":
             ratio = rng.choice((2, 4))
-            parts.append(blocks.Convnext(width, kernel, ratio, dice.activation()))
+            parts += dice.repeated(blocks.Convnext(width, kernel, ratio, dice.activation()))
             continue
         stride = rng.choice((1, 1, 2)) if size >= 4 else 1
         most = _most_out(flops / stages / 3, batch, size, width, 1)
@@ -182,7 +191,8 @@ def _mobile(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
         out = dice.width(8, min(most, 512)) if stride > 1 or rng.random() < 0.5 else width
         body += _convolution(dice, inner, out, 1, 1, norm)
         block = nn.Sequential(*body)
-        parts.append(blocks.Residual(block) if (out, stride) == (width, 1) else block)
+        same = (out, stride) == (width, 1)
+        parts += dice.repeated(blocks.Residual(block)) if same else [block]
         width, size = out, -(-size // stride)
     head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, octaves(rng, 2, 1000))]
     return nn.Sequential(*parts, *head), Inputs((InputSpec((3, side, side)),))
@@ -195,7 +205,7 @@ def _tokens(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
     length = grid**2
     width, depth = _token_width(dice, batch * length, flops, rng.randint(1, 3))
     parts: list[nn.Module] = [nn.Conv2d(3, width, patch, patch), blocks.Tokens()]
-    parts += _token_blocks(dice, width, length, depth)
+    parts += dice.repeated(nn.Sequential(*_token_blocks(dice, width, length, depth)))
     parts.append(blocks.Mean(1) if rng.random() < 0.6 else blocks.First())
     parts.append(nn.Linear(width, octaves(rng, 2, 1000)))
     return nn.Sequential(*parts), Inputs((InputSpec((3, patch * grid, patch * grid)),))
@@ -245,7 +255,7 @@ def _language(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
     entries = octaves(rng, 100, 32000)
     width, depth = _token_width(dice, batch * length, flops, rng.randint(1, 3))
     parts: list[nn.Module] = [blocks.Embedded(entries, length, width, rng.random() < 0.5)]
-    parts += _token_blocks(dice, width, length, depth)
+    parts += dice.repeated(nn.Sequential(*_token_blocks(dice, width, length, depth)))
     scores = 2.0 * batch * length * width * entries
     if scores < flops and batch * length * entries * 4 < MOST_BYTES and rng.random() < 0.6:
         parts.append(nn.Linear(width, entries, bias=False))
@@ -289,7 +299,7 @@ def _rows(dice: Dice, batch: int, flops: float) -> tuple[nn.Module, Inputs]:
     width = entering = octaves(rng, 4, 4096)
     parts: list[nn.Module] = []
     depth = rng.randint(1, 4)
-    for _ in range(depth):
+    for _ in range(depth * dice.again):
         most = flops / depth / 2 / batch_rows / width
         out = dice.width(8, min(max(most, 8), 8192, 3e7 / width))
         parts.append(nn.Linear(width, out))

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from ampere.core.layers import Features, Layer, Role, Work, structure_of
+from ampere.core.layers import CHECKPOINTED, Features, Layer, Role, Work, structure_of
 from ampere.core.program.sizes import shape_at
 from ampere.core.program.widths import Widths
 from ampere.core.training import PLAIN, training_of_kind
@@ -23,7 +23,7 @@ from ampere.pytorch.graph.recurrence import RECURRENT, Shortened, left_out_flops
 from ampere.pytorch.graph.shortcuts import QuickNorms, quick
 from ampere.pytorch.runtime.builder import build_layer, example_inputs, is_module, is_shared
 from ampere.pytorch.work.calls import work_of_call
-from ampere.pytorch.work.sums import summed, work_of_loss, work_of_update
+from ampere.pytorch.work.sums import forward_again, summed, work_of_loss, work_of_update
 
 
 def with_features(layer: Layer) -> Layer:
@@ -34,8 +34,9 @@ def with_features(layer: Layer) -> Layer:
 
 @lru_cache(maxsize=4096)
 def _count(layer: Layer) -> tuple[Features, int, tuple[Work, ...]]:
+    again = bool(layer.kind.attributes.get(CHECKPOINTED))
     with torch.device("meta"):
-        module = build_layer(layer).train()
+        module = build_layer(_kept(layer)).train()
     inputs = example_inputs(layer, "meta")
     written = _Watch()
     with torch.enable_grad(), FlopCounterMode(display=False) as counter:
@@ -44,8 +45,9 @@ def _count(layer: Layer) -> tuple[Features, int, tuple[Work, ...]]:
         written.counter = counter
         with written:
             result = module(*entering)
+        forward_flops = counter.get_total_flops()
         backward(result)
-    flops = counter.get_total_flops()
+    flops = counter.get_total_flops() + again * forward_flops
     for number, left_out in written.shortened:  # not before: counting them counts
         more = left_out_flops(left_out)
         flops += more
@@ -54,6 +56,12 @@ def _count(layer: Layer) -> tuple[Features, int, tuple[Work, ...]]:
     size = sum(p.numel() * p.element_size() for p in module.parameters())
     features = Features(float(flops), float(written.total), float(size))
     return features, params, _work(layer, module, result, written, features)
+
+
+def _kept(layer: Layer) -> Layer:
+    """The layer with all that it makes kept: shortcuts of counting do not run twice alike."""
+    attributes = {k: v for k, v in layer.kind.attributes.items() if k != CHECKPOINTED}
+    return replace(layer, kind=replace(layer.kind, attributes=attributes))
 
 
 def _with_flops(work: Work, more: float) -> Work:
@@ -69,6 +77,8 @@ def _work(
     training = training_of_kind(layer.kind.attributes)
     trained = [p for p in module.parameters() if p.requires_grad and not is_shared(p)]
     work = [*written.work, *work_of_update(trained, training.optimizer)]
+    if layer.kind.attributes.get(CHECKPOINTED):
+        work += map(forward_again, written.work)
     if layer.kind.role is Role.LAST:
         work += work_of_loss(tensor for _, tensor in tensors_in(result) if tensor.requires_grad)
     held = {} if training.precision == PLAIN else {"precision": training.precision}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ampere.core.layers import LayerKind, Role
+from ampere.core.layers import CHECKPOINTED, LayerKind, Role
 from ampere.core.program.structure import Call, Structure
 from ampere.core.training import Training
 from ampere.pytorch.modules.base import ModuleRecord, Place
@@ -13,10 +13,14 @@ from ampere.pytorch.modules.registry import record_named, record_of_function
 LONGEST = 120  # letters of a name, before only what has weights is written out
 
 
-def describe(structure: Structure, role: Role, training: Training) -> LayerKind:
-    """Name a structure and list its attributes."""
+def describe(
+    structure: Structure, role: Role, training: Training, checkpointed: bool = False
+) -> LayerKind:
+    """Name a structure and list its attributes; what is checkpointed runs forward twice."""
     words, heavy = [], []
     attributes = training.attributes(role)
+    if checkpointed:
+        attributes[CHECKPOINTED] = True
     for call in structure.calls:
         word = _word(call.op)
         if call.op in ("parameter", "buffer"):
@@ -38,7 +42,8 @@ def describe(structure: Structure, role: Role, training: Training) -> LayerKind:
     elif structure.inputs[0].dtype == "int64":
         attributes["length"] = structure.input[0]
     operation = "+".join(_collapse([_word(call.op) for call in heavy])) or "+".join(words[:3])
-    frozen = " frozen" if heavy and all(call.frozen for call in heavy) else ""
+    marks = " frozen" if heavy and all(call.frozen for call in heavy) else ""
+    marks += " checkpointed" if checkpointed else ""
     where = ",".join("x".join(map(str, port.shape)) for port in structure.inputs)
     label = "+".join(_collapse(words))
     if len(label) > LONGEST:
@@ -46,7 +51,7 @@ def describe(structure: Structure, role: Role, training: Training) -> LayerKind:
     trained = f"b{training.batch_size} {training.precision} {training.optimizer}"
     if "loss" in attributes:
         trained += f" {attributes['loss']}"
-    name = f"{role.value} {label} @{where} {trained}{frozen} #{structure.digest}"
+    name = f"{role.value} {label} @{where} {trained}{marks} #{structure.digest}"
     return LayerKind(name, role, operation, attributes, structure)
 
 

@@ -26,8 +26,8 @@ from ampere.pytorch.graph.sizes import Sizes, follow
 from ampere.pytorch.graph.trace import Trace, trace
 from ampere.pytorch.graph.writer import Borders, Writer
 from ampere.pytorch.modules.registry import keeps_sizes, missing_sizing
-from ampere.pytorch.runtime.loader import uncompiled
 from ampere.pytorch.runtime.trainer import dtype_of
+from ampere.pytorch.runtime.wrappers import unwrapped
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def read_layers(
 
 def read_model(model: nn.Module, inputs: Inputs, training: Training) -> ModelReading:
     """The layers of a model, and what belongs to none of them."""
-    model = uncompiled(model)
+    model = unwrapped(model)
     training = replace(training, dtype=training.dtype or dtype_of(model))
     traced = trace(model, inputs, training.batch_size, getattr(torch, training.dtype or PLAIN))
     tainted = tainted_calls(traced)

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
+from torch.utils import checkpoint
 
 from ampere.core.program.trees import Path, leaves, map_leaves, places
 from ampere.errors import ModelError
@@ -50,6 +51,7 @@ class TracedCall:
     through: Value | None = None  # the view through which it writes in place
     detached: bool = False
     reached: bool = True  # by a gradient from the model's outputs
+    checkpointed: bool = False  # run once more in the backward pass
 
     @property
     def where(self) -> str:
@@ -104,12 +106,27 @@ class Looks:
             return self.seen[-1]
         return next(self.again)
 
+    def follow(self, run: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
+        """Nothing: what a function does is of no matter until it is looked at."""
+
+
+class Sight(Protocol):
+    """Whoever knows what a forward pass sees where it looks at values."""
+
+    def look(self, run: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """What a function that looks at tensors sees."""
+        ...
+
+    def follow(self, run: Callable[..., Any], args: Any, kwargs: Any, result: Any) -> None:
+        """A function of torch has made this of its arguments."""
+        ...
+
 
 class Recorder(TorchFunctionMode):
     """Records functions; modules are recorded by the wrappers that `whole_modules` puts around."""
 
     def __init__(
-        self, names: Mapping[int, str], parameters: Set[str], looks: Looks | None = None
+        self, names: Mapping[int, str], parameters: Set[str], looks: Sight | None = None
     ) -> None:
         super().__init__()
         self.looks = looks
@@ -120,6 +137,7 @@ class Recorder(TorchFunctionMode):
         self.writers: dict[int, Value] = {}  # storages that were written in place, and by what
         self.inside = 0
         self.custom = 0
+        self.checkpoints = 0  # that are open
         self.scope: list[tuple[str, int]] = []
         self.entered = 0
         self.failed_in: str | None = None
@@ -154,6 +172,7 @@ class Recorder(TorchFunctionMode):
             args=references,
             kwargs=options,
             module=module,
+            checkpointed=self.checkpoints > 0,
         )
         call.before = tuple(entering[0].shape) if entering else ()
         call.detached = detached and any(t.requires_grad for t in entering)
@@ -200,9 +219,13 @@ class Recorder(TorchFunctionMode):
         kwargs = kwargs or {}
         if self.looks is not None and getattr(func, "__name__", "") in LOOKS:
             return self.looks.look(func, args, kwargs)
-        return self.record(_full_name(func), func, args, kwargs, None)
+        result = self.record(_full_name(func), func, args, kwargs, None)
+        if self.looks is not None:
+            self.looks.follow(func, args, kwargs, result)
+        return result
 
 
+WITHOUT_REENTRY = "_checkpoint_without_reentrant_generator"  # what torch runs around a block
 LOOKS = frozenset(("__bool__", "__int__", "__float__", "__index__", "item", "tolist"))
 _HOMES = {
     "torch": torch,
@@ -288,18 +311,42 @@ def whole_modules(model: nn.Module, recorder: Recorder) -> Iterator[None]:
 
 @contextmanager
 def open_functions(recorder: Recorder) -> Iterator[None]:
-    """A custom autograd function is read as what its forward does: gradients are recorded there."""
+    """A custom autograd function is read as what its forward does: gradients are recorded there.
+
+    What is checkpointed is run as it is written, and marked: it runs once more on the way back.
+    """
     original = torch.autograd.Function.__dict__["apply"]
+    without_reentry = getattr(checkpoint, WITHOUT_REENTRY, None)
 
     def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        if cls is checkpoint.CheckpointFunction:
+            function, _, *entering = args
+            with checkpointing():
+                return function(*entering)
         recorder.custom += 1
         try:
             return original.__func__(cls, *args, **kwargs)
         finally:
             recorder.custom -= 1
 
+    @contextmanager
+    def checkpointing() -> Iterator[None]:
+        recorder.checkpoints += 1
+        try:
+            yield
+        finally:
+            recorder.checkpoints -= 1
+
+    def around(*_: Any, **__: Any) -> Iterator[None]:
+        with checkpointing():
+            yield
+
     torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
+    if without_reentry is not None:
+        setattr(checkpoint, WITHOUT_REENTRY, around)
     try:
         yield
     finally:
         torch.autograd.Function.apply = original  # type: ignore[method-assign]
+        if without_reentry is not None:
+            setattr(checkpoint, WITHOUT_REENTRY, without_reentry)

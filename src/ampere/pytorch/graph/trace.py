@@ -1,8 +1,9 @@
 """A model's forward pass as a list of calls, and what comes out of it.
 
-The run is on the meta device (shapes only) in training mode. A model that looks at values is run
-for real with a few samples first, and then on the meta device with what it saw; where that does not
-do, for real as a whole. The user's model is left as it was.
+The run is on the meta device (shapes only) in training mode. A model that looks at values is shown
+those that follow from its inputs alone (shadows.py). If it looks at others, it is run for real with
+a few samples first, and then on the meta device with what it saw; where that does not do, for real
+as a whole. The user's model is left as it was.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import copy
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,12 +25,14 @@ from ampere.errors import ModelError
 from ampere.pytorch.graph.recorder import (
     Looks,
     Recorder,
+    Sight,
     TracedCall,
     Value,
     open_functions,
     values_in,
     whole_modules,
 )
+from ampere.pytorch.graph.shadows import Shadows
 from ampere.pytorch.runtime.builder import is_shared, mark_shared
 from ampere.pytorch.runtime.trainer import synthetic_inputs
 
@@ -71,6 +74,9 @@ def trace(
             try:
                 return _trace_on(model, inputs, batch, "meta", dtype)
             except _Failed:  # a model may look at values, which meta tensors do not have
+                _restore(attributes)
+                with suppress(_Failed):
+                    return _trace_on(model, inputs, batch, "meta", dtype, Shadows())
                 _restore(attributes)
                 real = _copy(model)
                 if real is None:
@@ -145,7 +151,7 @@ def _trace_on(
     batch: int,
     device: str,
     dtype: torch.dtype,
-    looks: Looks | None = None,
+    looks: Sight | None = None,
 ) -> Trace:
     names = dict(model.named_parameters()) | dict(model.named_buffers())
     tensors: dict[str, torch.Tensor] = {}
@@ -160,6 +166,13 @@ def _trace_on(
     fed = {Value(0, (i,)): tensor for i, tensor in enumerate((*args, *kwargs.values()))}
     for value, tensor in fed.items():
         recorder.know(tensor, value)
+    if isinstance(looks, Shadows):
+        seen, named = synthetic_inputs(inputs, batch, "cpu", dtype)
+        for tensor, shown in zip(fed.values(), (*seen, *named.values()), strict=True):
+            looks.know(tensor, shown)
+        for name, buffer in model.named_buffers():
+            if not buffer.is_meta:
+                looks.know(tensors[name], buffer.detach().cpu().clone())
     try:
         with (
             _eager(),

@@ -71,7 +71,7 @@ class Writer:
             result=scope.result(borders.result),
             multiples=naming.multiples,
         )
-        kind = describe(structure, role, self.training)
+        kind = describe(structure, role, self.training, _is_checkpointed(group))
         return Layer(name, kind, Widths(naming.widths))
 
     def settle(self, groups: Sequence[Segment], borders: Sequence[Borders]) -> None:
@@ -170,6 +170,12 @@ class Writer:
         shared = self.traced.parameter(call.name) in self.held or is_shared(call.parameter)
         frozen = not call.parameter.requires_grad
         return Call(call.op, arguments, frozen=frozen, shared_parts=("value",) if shared else ())
+
+
+def _is_checkpointed(group: Segment) -> bool:
+    """Whether most of a layer is run again; what follows it, such as a sum, may be outside."""
+    calls = [call for call in group if call.parameter is None]
+    return 2 * sum(call.checkpointed for call in calls) > len(calls)
 
 
 @dataclass(frozen=True)

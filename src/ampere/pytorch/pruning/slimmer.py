@@ -33,7 +33,7 @@ from ampere.pytorch.graph.recorder import TracedCall
 from ampere.pytorch.modules.registry import keeps_statistics, record_named, record_of
 from ampere.pytorch.pruning.coupling import Coupling, couple
 from ampere.pytorch.runtime.builder import build, build_module, fill_each, is_module, modules_in
-from ampere.pytorch.runtime.loader import uncompiled
+from ampere.pytorch.runtime.wrappers import unwrapped
 
 IMPORTANCES = ("l1", "l2", "bn", "random")
 
@@ -101,7 +101,7 @@ class Slimmer:
             raise ModelError(
                 f"unknown importance {importance!r}: use one of {', '.join(IMPORTANCES)}"
             )
-        self.model, self.inputs, self.training = uncompiled(model), inputs, training
+        self.model, self.inputs, self.training = unwrapped(model), inputs, training
         self.importance, self.seed = importance, seed
         self.reading: ModelReading = read_model(model, inputs, training)
         if self.reading.unused and self.reading.trace.looked:

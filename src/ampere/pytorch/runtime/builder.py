@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
-from ampere.core.layers import Layer, Source, sources_of, structure_of
+from ampere.core.layers import CHECKPOINTED, Layer, Source, sources_of, structure_of
 from ampere.core.program.sizes import shape_at
 from ampere.core.program.structure import Call, Port, Structure
 from ampere.core.program.terms import DType, InputDevice, MemoryFormat, Term, ValueRef, number_at
@@ -39,7 +40,20 @@ def build_layer(layer: Layer) -> nn.Module:
             if "dtype" in layer.kind.attributes:
                 modules[k].to(dtype_named(layer.kind.attributes["dtype"]))
     chain = _as_chain(structure, modules)
-    return chain if chain is not None else Piece(structure, modules, layer.widths)
+    piece = chain if chain is not None else Piece(structure, modules, layer.widths)
+    return Checkpointed(piece) if layer.kind.attributes.get(CHECKPOINTED) else piece
+
+
+class Checkpointed(nn.Module):
+    """A layer that keeps only what it is given, and runs forward again in the backward pass."""
+
+    def __init__(self, piece: nn.Module) -> None:
+        super().__init__()
+        self.piece = piece
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        """Run it, now and once more."""
+        return checkpoint(self.piece, *inputs, use_reentrant=False)
 
 
 class Network(nn.Module):
@@ -139,6 +153,8 @@ def fill_each(arguments: Mapping[str, Term], widths: Mapping[str, int]) -> dict[
 def modules_in(piece: nn.Module, structure: Structure) -> dict[int, nn.Module]:
     """The modules of a layer that was built, by the number of the call."""
     numbers = [k for k, call in enumerate(structure.calls, start=1) if is_module(call)]
+    if isinstance(piece, Checkpointed):
+        piece = piece.piece
     if isinstance(piece, Piece):
         return {k: piece.held[str(k)] for k in numbers}
     return dict(zip(numbers, [piece] if len(numbers) == 1 else list(piece.children())))

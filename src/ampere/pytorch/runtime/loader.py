@@ -35,6 +35,7 @@ from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.errors import AmpereError, ModelError
 from ampere.pytorch.public.timm_models import find_timm_model
 from ampere.pytorch.public.transformers_models import find_transformers_model
+from ampere.pytorch.runtime.wrappers import unwrapped
 from ampere.zoo.families import find_family
 
 MOST_CODE = 2**24  # bytes of a file
@@ -94,7 +95,7 @@ class _Factory:
         if isinstance(self.make, nn.Module):
             if self.arguments:
                 raise ModelError(f"{self.label} is a model already: leave its arguments out")
-            return uncompiled(self.make)
+            return unwrapped(self.make)
         check_arguments(self.make, self.label, **self.arguments)
         try:
             model = self._hollow() if hollow and self.public else self.make(**self.arguments)
@@ -106,7 +107,7 @@ class _Factory:
             raise ModelError(
                 f"{self.label} returned {in_words(model)}; it must return an nn.Module"
             )
-        return uncompiled(model)
+        return unwrapped(model)
 
     def _hollow(self) -> Any:
         try:
@@ -133,12 +134,6 @@ def _factory_of(named: ModelName) -> Iterator[_Factory]:
         yield _Factory(label, make, named.arguments, _own_input(make), homes)
 
 
-def uncompiled(model: nn.Module) -> nn.Module:
-    """The model in what `torch.compile` made of it: a device's settings say what is compiled."""
-    inner = getattr(model, "_orig_mod", None)
-    return uncompiled(inner) if isinstance(inner, nn.Module) else model
-
-
 def load_loss(spec: str) -> Callable[[Any], Any]:
     """The user's loss: `path/file.py:loss` or `package.module:loss`, a function of one argument.
 
@@ -151,8 +146,16 @@ def load_loss(spec: str) -> Callable[[Any], Any]:
 
 
 @contextmanager
-def load_function(spec: str, makes: str) -> Iterator[tuple[Callable[..., Any], tuple[Path, ...]]]:
+def load_function(
+    spec: str, makes: str, *, by_name: bool = False
+) -> Iterator[tuple[Callable[..., Any], tuple[Path, ...]]]:
     """The user's function that a text names and where it lies, able to import what lies there.
+
+    Args:
+        spec: `path/file.py:function` or `package.module:function`.
+        makes: What it makes, for messages.
+        by_name: Whether other processes must be able to import the file by its name, as workers
+            that are sent objects of its classes do; where the name is taken, they cannot.
 
     Raises:
         ModelError: The text is malformed, or what it names cannot be found.
@@ -162,7 +165,7 @@ def load_function(spec: str, makes: str) -> Iterator[tuple[Callable[..., Any], t
         forms = f"path/file.py:{makes} or package.module:{makes}"
         raise ModelError(f"{spec!r} names no {makes}: write {forms}")
     source, _, name = spec.strip().rpartition(":")
-    with _imported(source) as (module, homes):
+    with _imported(source, by_name) as (module, homes):
         yield _named(module, name, source, makes), homes
 
 
@@ -188,17 +191,30 @@ def homes_of(source: str) -> tuple[Path, ...]:
 
 
 @contextmanager
-def _imported(source: str) -> Iterator[tuple[ModuleType, tuple[Path, ...]]]:
+def _imported(source: str, by_name: bool = False) -> Iterator[tuple[ModuleType, tuple[Path, ...]]]:
     """The user's code, able to import what lies beside it, as if it were run by itself."""
     path, homes = source_path(source), homes_of(source)
     entries = [str(home) for home in homes]
+    by_name = by_name and path is not None and path.is_file() and _is_free(path.stem)
     sys.path[:0] = entries
     try:
-        yield (_import_module(source, homes) if path is None else _import_file(path, homes)), homes
+        if path is None:
+            yield _import_module(source, homes), homes
+        elif by_name:
+            yield _import_module(path.stem, homes), homes
+        else:
+            yield _import_file(path, homes), homes
     finally:
         for entry in entries:  # only ours: the user's code may have added its own
             with suppress(ValueError):
                 sys.path.remove(entry)
+
+
+def _is_free(name: str) -> bool:
+    """Whether no module has this name yet."""
+    if not name.isidentifier() or name in sys.modules:
+        return False
+    return importlib.util.find_spec(name) is None
 
 
 def _import_file(path: Path, homes: tuple[Path, ...]) -> ModuleType:

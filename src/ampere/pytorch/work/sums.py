@@ -47,6 +47,19 @@ def work_of_loss(outputs: Iterable[Tensor]) -> list[Work]:
     return [rounded(Work("loss", features=Features(0.0, bytes_of([t]), 0.0))) for t in outputs]
 
 
+def forward_again(work: Work) -> Work:
+    """The forward pass alone of calls: what a checkpointed layer does once more."""
+    flops, moved, held = (value or 0.0 for value in work.features.numbers)
+    passes = work.attributes.get("passes")
+    if isinstance(passes, int):
+        features = Features(flops / passes, moved / (2 if passes > 1 else 1), held)
+        return replace(work, attributes={**work.attributes, "passes": 1}, features=features)
+    if work.operation == NOTHING.operation or work.attributes.get("forward"):
+        return work
+    features = Features(flops, moved / 2, held)
+    return rounded(replace(work, attributes={**work.attributes, "forward": 1}, features=features))
+
+
 def summed(work: Iterable[Work], flops: float, precision: Mapping[str, Json]) -> tuple[Work, ...]:
     """Equal calls together, FLOPs such that they add up to what was counted of all."""
     listed = list(work)
