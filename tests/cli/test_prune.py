@@ -71,7 +71,7 @@ def test_prune_writes_a_model_and_says_what_was_cut(wide: Path) -> None:
     ]
     script = "from model import build; print(build()[0].out_features)"
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd="half", capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", script], cwd="half", capture_output=True, text=True, timeout=240
     )
     width = json.loads(Path("half/widths.json").read_text())["widths"]["0.out"]
     assert (done.stdout, done.stderr) == (f"{width}\n", "")
@@ -91,6 +91,21 @@ def test_prune_prints_one_line_of_json(wide: Path) -> None:
     assert (loaded, looking) == ("loading the model", "looking for widths ...")
     assert wrote.startswith("wrote half: ")
     assert warned == [f"warning: {text}" for text in row["warnings"]] != []
+
+
+@pytest.mark.parametrize(
+    ("budget", "rate"),
+    [
+        ("50% battery", ("--battery-wh", 0.24 / 1800)),
+        ("0.24 gCO2e", ("--carbon", "3600kg/kWh")),
+        ("0.24 EUR", ("--price", "3600000 EUR/kWh")),
+    ],
+)
+@pytest.mark.usefixtures("wide")
+def test_prune_to_what_a_job_may_take_emit_or_cost(budget: str, rate: tuple[object, ...]) -> None:
+    job = ("--steps", 20, "--confidence", 0.75, "-o", "half", "--json")
+    row = answer(run(*PRUNE, "--budget", budget, *rate, *job))
+    assert (row["budget"], row["budget_j_per_step"]) == (budget, pytest.approx(0.012))
 
 
 def test_prune_says_that_a_model_fits(wide: Path) -> None:
@@ -143,8 +158,13 @@ def test_prune_meters_both_on_a_simulated_device(wide: Path) -> None:
         ("{} --budget lots -o x", 1, "'lots' is no budget: write a share"),
         ("{} --budget 50 -o x", 1, "'50' is no budget"),
         ("{} --budget 0% -o x", 1, "nothing to search for"),
-        ("{} --budget 800J -o x", 1, "give its length (--steps, or --epochs with --samples)"),
+        ("{} --budget 800J -o x", 1, "give the job's length (--steps, or --epochs with --samples)"),
         ("{} --budget 1uJ/step -o x", 1, "the least possible is"),
+        ("{} --budget 0.5kgCO2e --steps 9 -o x", 1, "what a kilowatt-hour emits: give --carbon FR"),
+        ("{} --budget 1EUR --steps 9 -o x", 1, "give --price 0.30EUR/kWh"),
+        ("{} --budget 1EUR --steps 9 --price $1/kWh -o x", 1, "in EUR, the price in USD"),
+        ("{} --budget 1EUR --steps 9 --price dear -o x", 1, "no price of a kilowatt-hour"),
+        ("{} --budget 1gCO2e --steps 9 --carbon Narnia -o x", 1, "no country"),
         ("{} --budget 800J --epochs 2 -o x", 2, "go together"),
         ("{} --budget 800J --steps 0 -o x", 2, "--steps"),
         ("{} --budget 50% -o x --confidence 1.5", 1, "confidence is 1.5: use 0.5 or more"),

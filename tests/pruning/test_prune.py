@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 import ampere
+from ampere.core.budget import parse_budget
 from ampere.core.choices import resample
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
@@ -29,12 +30,11 @@ from ampere.estimators.base import Cost, Line
 from ampere.meters.base import Provenance
 from ampere.profiles.estimate import Estimate
 from ampere.profiles.profile import Profile
-from ampere.pruning.budget import parse_budget
 from ampere.pruning.judge import Judging
 from ampere.pruning.prune import prune
 from ampere.pruning.result import Pruning
 from ampere.pruning.search import Search
-from ampere.pruning.strategies import STRATEGIES, Random
+from ampere.pruning.strategies import STRATEGIES
 from ampere.pruning.verify import Verification
 from ampere.pytorch.graph.counter import with_features
 from ampere.pytorch.models import read
@@ -105,12 +105,6 @@ def known() -> Profile:
 @cache
 def noisy() -> Profile:
     return profile_of(read(net(), INPUT), noise=0.1)
-
-
-@pytest.fixture(autouse=True)
-def fewer_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A million takes a second."""
-    monkeypatch.setitem(STRATEGIES, "random", lambda: Random(20_000))
 
 
 def cut(**options: Any) -> Pruning:
@@ -229,7 +223,7 @@ def test_the_least_share_of_a_width() -> None:
 
 
 def test_a_job_needs_its_length() -> None:
-    assert "give its length (--steps" in message_of(DataError, budget="800J")
+    assert "give the job's length (--steps" in message_of(DataError, budget="800J")
     assert "a job of -3 steps" in message_of(DataError, budget="800J", steps=-3)
     assert "'lots' is no budget" in message_of(DataError, budget="lots")
 

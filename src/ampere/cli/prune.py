@@ -16,12 +16,14 @@ from ampere.cli.options import (
     SEEDS,
     STEPS,
     AsJson,
+    BatteryWh,
     Care,
     Job,
     Machine,
     MixDevices,
     Model,
     ProfilePath,
+    Rates,
     TrainingOptions,
     above_zero,
     at_most,
@@ -30,6 +32,7 @@ from ampere.cli.shell import json_text, say
 from ampere.errors import DataError
 
 if TYPE_CHECKING:
+    from ampere.core.budget import Budget as Settled
     from ampere.pruning.judge import Judging
     from ampere.pruning.result import Pruning
     from ampere.pruning.search import Search
@@ -40,7 +43,8 @@ Budget = Annotated[
     str,
     typer.Option(
         metavar="BUDGET",
-        help="50% of the model's own energy, 2J/step, or 800J or 5Wh for a whole job.",
+        help="50% of the model's own energy, 2J/step, or for a whole job 800J, 5Wh, 30% battery,"
+        " 0.5kgCO2e or 1EUR.",
     ),
 ]
 Output = Annotated[
@@ -135,6 +139,8 @@ def prune(
     searching: SearchOptions = SearchOptions(),
     judging: JudgingOptions = JudgingOptions(),
     job: Job = Job(),
+    battery_wh: BatteryWh = None,
+    rates: Rates = Rates(),
     seed: Seed = 0,
     verify: Annotated[
         bool, typer.Option("--verify", help="Meter both models; look again if over the budget.")
@@ -158,6 +164,7 @@ def prune(
     if not verify and (machine != Machine() or care != Care()):
         raise typer.BadParameter("--device, its settings and how it measures go with --verify")
     refuse_to_overwrite(output)
+    limit = _settled(budget, battery_wh, rates)
     profile = Profile.load(path, keep_fit=True)
     settings = training.over(profile.training)
     with ExitStack() as stack:
@@ -166,7 +173,7 @@ def prune(
             training.input,
             training=settings,
             profile=profile,
-            budget=budget,
+            budget=limit,
             steps=job.length(settings.batch_size),
             weights=weights,
             search=searching.search(),
@@ -183,6 +190,15 @@ def prune(
             say(f"warning: {text}")
         return json_text(pruning.to_json())
     return repr(pruning)
+
+
+def _settled(budget: str, battery_wh: float | None, rates: Rates) -> Settled:
+    """The budget in joules, by what the battery holds or by the rates; else it is refused."""
+    from ampere.core.budget import parse_budget
+
+    carbon, price = rates.read()
+    battery_j = None if battery_wh is None else 3600 * battery_wh
+    return parse_budget(budget).settled(battery_j=battery_j, carbon=carbon, price=price)
 
 
 def _save(pruning: Pruning, output: Path) -> None:

@@ -29,6 +29,11 @@ def watt_hours(energy_j: float) -> str:
     return _with_prefix(energy_j / 3600, "Wh")
 
 
+def grams(mass_g: float) -> str:
+    """Emissions: `2.71 mgCO2e`, `1.20 kgCO2e`."""
+    return _with_prefix(mass_g, "gCO2e")
+
+
 def memory(size: float) -> str:
     """Bytes: `512 MB`."""
     return _with_prefix(size, "B")

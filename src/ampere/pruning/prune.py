@@ -18,6 +18,7 @@ import numpy as np
 
 from ampere.acquisition.families import present_loss
 from ampere.acquisition.loop import reference_of
+from ampere.core.budget import Budget, parse_budget
 from ampere.core.choices import choices
 from ampere.core.layers import Layer
 from ampere.core.units import plural
@@ -26,7 +27,6 @@ from ampere.errors import ModelError, NotCovered
 from ampere.estimators.base import usable
 from ampere.profiles.estimate import Estimate
 from ampere.profiles.profile import Profile
-from ampere.pruning.budget import Budget, parse_budget
 from ampere.pruning.judge import Candidate, Judge, Judging, make_judge, unwatched
 from ampere.pruning.result import Pruning, refuse_to_overwrite
 from ampere.pruning.search import Candidates, Search, WidthSearch, make_space
@@ -65,6 +65,7 @@ def prune(
         input: What it is fed.
         profile: What its layers cost on the device.
         budget: `50%` of the model's own energy, `2J/step`, or `800J` or `5Wh` for a whole job.
+            What is of a battery, carbon or money is converted first: `Budget.settled`.
         steps: Training steps of the job, where the budget is for a whole one.
         weights: A file of weights for the model.
         training: How the model is trained; as the profile was unless given.
@@ -82,7 +83,7 @@ def prune(
     """
     from ampere.pytorch.models import make_slimmer
 
-    budget = parse_budget(budget) if isinstance(budget, str) else budget
+    budget = (parse_budget(budget) if isinstance(budget, str) else budget).settled()
     if verification and verification.device is not None:  # not after an hour of fine-tuning
         verification.refuse_others(verification.device, profile)
     training = training or profile.training

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ampere.core import units
 from ampere.core.boundary.files import is_part, is_there, writing_folder
+from ampere.core.budget import JOULES, Budget
 from ampere.core.groups import grouped
 from ampere.core.layers import Layer
 from ampere.core.page import Page
@@ -19,7 +20,6 @@ from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.meters.base import UNKNOWN_ORIGIN
 from ampere.profiles.estimate import Estimate
-from ampere.pruning.budget import JOULES, Budget
 from ampere.pruning.search import Search
 from ampere.records.measurement import Measurement
 
