@@ -1,0 +1,67 @@
+"""Judge: how a run stands to its budget, and when to look again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ampere.gates.forecast import Forecast
+from ampere.gates.ledger import LAP_S, Ledger
+from ampere.gates.story import Verdict
+from ampere.gates.terms import Terms
+
+NEAR = 4.0  # looks, at least, before the budget is spent
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Compares a ledger with the terms."""
+
+    terms: Terms
+    ledger: Ledger
+
+    def room_j(self) -> float:
+        """What may still be spent on steps: a checkpoint, and what the meter hides, left aside."""
+        ledger = self.ledger
+        budget_j = float("inf") if self.terms.budget_j is None else self.terms.budget_j
+        return budget_j - ledger.spent_j - ledger.doubt_j - ledger.reserve_j
+
+    def must_stop(self, steps_left: int | None, ahead_s: float | None = None) -> bool:
+        """Whether what comes next could exceed the budget: a step, or so many seconds.
+
+        After the last step nothing comes.
+        """
+        if self.terms.budget_j is None:
+            return False
+        if ahead_s is not None:
+            return self.room_j() < ahead_s * (self.ledger.power_w or 0.0)
+        return steps_left != 0 and self.room_j() < self.ledger.next_j()
+
+    def verdict(self, rest: Forecast | None) -> Verdict:
+        """How it will end, with what is still to come."""
+        if self.ledger.failing:
+            return Verdict.UNGATED
+        if self.terms.budget_j is None:
+            return Verdict.FREE
+        if rest is None:
+            return Verdict.INSIDE
+        inside = rest.probability_within(self.terms.budget_j - self.ledger.spent_j)
+        if inside >= self.terms.confidence:
+            return Verdict.INSIDE
+        return Verdict.RISK if inside > 1 - self.terms.confidence else Verdict.OVER
+
+    def stops_at(self, total_steps: int | None) -> int | None:
+        """The step at which the budget will be spent; None if the run ends before."""
+        step_j = self.ledger.step_j()
+        if self.terms.budget_j is None or not step_j:
+            return None
+        step = self.ledger.step_count + max(0, int(self.room_j() / step_j))
+        return step if total_steps is None or step < total_steps else None
+
+    def next_look_s(self) -> float:
+        """Seconds until the meter should be read again: a lap, or less where the budget is near."""
+        power_w = self.ledger.power_w
+        if self.terms.budget_j is None or not power_w:
+            return LAP_S
+        interlude_j = self.ledger.forecaster.interludes.dearest_j  # it may come between two looks
+        left_s = (self.room_j() - self.ledger.next_j() - interlude_j) / power_w
+        return max(0.0, min(LAP_S, left_s / NEAR))

@@ -1,0 +1,1 @@
+"""Sinks: where a gate tells what it sees: files, dashboards and trackers of experiments."""
