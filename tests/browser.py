@@ -35,7 +35,7 @@ needs_chromium = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Watched:
-    """A file that is open in a tab, what it asked for and what it complained of."""
+    """A page that is open in a tab, what it asked for and what it complained of."""
 
     page: Page
     requests: list[str] = field(default_factory=list)
@@ -79,13 +79,20 @@ def open_browser() -> Iterator[Browser]:
             browser.close()
 
 
-@contextlib.contextmanager
-def open_file(browser: Browser, path: Path, **screen: Any) -> Iterator[Watched]:
+def open_file(
+    browser: Browser, path: Path, **screen: Any
+) -> contextlib.AbstractContextManager[Watched]:
     """A file in a tab that shares nothing with others; `screen` as `DESK` and `PHONE`."""
+    return open_address(browser, path.resolve().as_uri(), **screen)
+
+
+@contextlib.contextmanager
+def open_address(browser: Browser, address: str, **screen: Any) -> Iterator[Watched]:
+    """The same for what a server shows."""
     with browser.new_context(**(screen or DESK)) as context:
         watched = Watched(context.new_page())
         watched.page.on("request", lambda request: watched.requests.append(request.url))
         watched.page.on("console", lambda message: watched.complaints.append(message.text))
         watched.page.on("pageerror", lambda error: watched.complaints.append(str(error)))
-        watched.page.goto(path.resolve().as_uri())
+        watched.page.goto(address)
         yield watched

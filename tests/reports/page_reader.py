@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from ampere.reports.html import Report
 from ampere.reports.parts import Table
 
-VOID = {"meta", "input", "br", "img"}
+VOID = {"meta", "input", "br", "img", "link"}
 
 
 class Reader(HTMLParser):

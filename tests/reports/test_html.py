@@ -18,8 +18,11 @@ from ampere.reports.parts import (
     Chooser,
     Facts,
     Figure,
+    Gauge,
+    Line,
     Part,
     Picture,
+    Plot,
     Quote,
     Section,
     Table,
@@ -55,6 +58,8 @@ def every_part(name: str) -> tuple[Part, ...]:
         Picture(b"<svg/>", name),
         Chooser((figure, figure)),
         Toggles(figure, [name, name], total=name, unit="mJ", unit_j=1e-3),
+        Gauge(figure.svg, [("spent", name, name)], name),
+        Plot("spent", "Wh", [Line(name, "spent", [0.0, 1.0], [None, 0.123456789])], name),
     )
 
 

@@ -47,14 +47,14 @@ class Report:
 
     def html(self) -> str:
         """The whole file."""
-        style = chart_style() + _static("style.css")
-        script = "".join(map(_static, SCRIPTS))
+        style = chart_style() + static_text("style.css")
+        script = "".join(map(static_text, SCRIPTS))
         policy = (
-            f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}';"
+            f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}';"
             " img-src data:; base-uri 'none'; form-action 'none'"
         )
         return (
-            _templates()
+            templates()
             .get_template("report.html")
             .render(
                 report=self,
@@ -68,7 +68,7 @@ class Report:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to a new file."""
         refuse_to_overwrite(Path(path))
-        _write(Path(path), self.html())
+        write_page(Path(path), self.html())
 
     def save_figures(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write its charts to a folder, on white, for papers; none is overwritten.
@@ -90,7 +90,7 @@ class Report:
             refuse_to_overwrite(path)
         with written_together() as written:
             for path, content in contents.items():
-                _write(path, content)
+                write_page(path, content)
                 written.append(path)
         return written
 
@@ -108,7 +108,8 @@ def written_together() -> Iterator[list[Path]]:
 
 
 @lru_cache(maxsize=1)
-def _templates() -> Environment:
+def templates() -> Environment:
+    """Whatever makes HTML of texts."""
     environment = Environment(
         loader=PackageLoader("ampere.reports"),
         autoescape=True,
@@ -136,11 +137,12 @@ def _base64(content: bytes) -> str:
     return base64.b64encode(content).decode()
 
 
-def _static(name: str) -> str:
+def static_text(name: str) -> str:
+    """A style or a script of ours."""
     return (files("ampere.reports") / "static" / name).read_text(encoding="utf-8")
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
     """What a content security policy knows an inline text by."""
     return "sha256-" + _base64(hashlib.sha256(text.encode()).digest())
 
@@ -162,7 +164,8 @@ def refuse_to_overwrite(path: Path) -> None:
         raise DataError(f"cannot write {path}: {path.parent} is no folder")
 
 
-def _write(path: Path, content: str | bytes) -> None:
+def write_page(path: Path, content: str | bytes) -> None:
+    """Write a new file, whole or not at all."""
     try:
         write_whole(path, content, new=True)
     except FileExistsError:

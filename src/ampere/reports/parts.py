@@ -6,10 +6,12 @@ which escape what they were given.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ampere.core.page import printable
 from ampere.reports.svg import Svg
 
 LONG_TEXT = 32  # letters of a text that is broken into lines
@@ -102,7 +104,60 @@ class Toggles:
     unit_j: float  # how many joules the unit is
 
 
-Part = Text | Quote | Facts | Table | Figure | Picture | Chooser | Toggles
+@dataclass(frozen=True)
+class Gauge:
+    """A bar as wide as its section, and what its colours are: a class, a name, a text each."""
+
+    kind: ClassVar[str] = "gauge"
+    svg: Svg
+    legend: Sequence[tuple[str, str, str]]
+    caption: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """Values over seconds; None where nothing is known. Its style is a name that live.js knows."""
+
+    label: str
+    style: str
+    time_s: Sequence[float]
+    values: Sequence[float | None]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Lines over time, drawn and redrawn by live.js, which only pages of runs have."""
+
+    kind: ClassVar[str] = "plot"
+    name: str
+    unit: str
+    lines: Sequence[Line]
+    caption: str
+
+    @property
+    def data(self) -> str:
+        """What is drawn, as JSON; lines without times have those of the first one."""
+        first_s = self.lines[0].time_s
+        lines = [
+            {
+                "label": printable(line.label),
+                "style": line.style,
+                "time_s": None if n and line.time_s == first_s else [*map(_rounded, line.time_s)],
+                "values": [None if value is None else _rounded(value) for value in line.values],
+            }
+            for n, line in enumerate(self.lines)
+        ]
+        return json.dumps(
+            {"unit": self.unit, "lines": lines}, allow_nan=False, separators=(",", ":")
+        )
+
+
+def _rounded(value: float) -> float:
+    """A number as short as a picture allows."""
+    return float(f"{value:.6g}")
+
+
+Part = Text | Quote | Facts | Table | Figure | Picture | Chooser | Toggles | Gauge | Plot
 
 
 @dataclass(frozen=True)
