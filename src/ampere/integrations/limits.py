@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ampere.core import units
+from ampere.core.budget import Budget, parse_budget
 from ampere.errors import DataError, NotCovered
 from ampere.profiles.estimate import Estimate, bound, probability_within
-from ampere.pruning.budget import Budget, parse_budget
 
 ENERGY_FORMS = "write energy of a job as 800 J, 5 kJ or 5 Wh, or of a step as 2 J/step"
 TIME_FORMS = "write it as 90 s, 10 min, 1 h 30 min or 2 d"
@@ -103,10 +103,9 @@ class JobLimits:
             )
         if self.energy is None and self.time_s is None and self.memory_bytes is None:
             raise DataError("a budget needs a limit: give energy, time or memory")
-        if self.energy is not None and self.energy.is_share:
-            raise DataError(
-                f"a budget of {self.energy} is a share of a model that nobody named: {ENERGY_FORMS}"
-            )
+        if self.energy is not None and not self.energy.is_energy:
+            of = "a share of a model that nobody named" if self.energy.is_share else "no energy"
+            raise DataError(f"a budget of {self.energy} is {of}: {ENERGY_FORMS}")
 
     @classmethod
     def parse(
