@@ -48,13 +48,11 @@ def net(act):
 
 def good(): return net(lambda calls: None)
 def chatty(): return net(lambda calls: (print('{"energy_j": -1}'), os.write(1, b"noise\\n")))
-def leaves(): return net(lambda calls: os._exit(3) if calls > 2 else None)
 def aborts(): return net(lambda calls: os.abort() if calls > 2 else None)
 def greedy(): return net(lambda calls: bytearray(1 << 60) if calls > 2 else None)
-def stuck(): return net(lambda calls: time.sleep(600) if calls > 2 else None)
-def stuck_at_once(): time.sleep(600)
+def stuck(): time.sleep(600)
 def raises(): return net(lambda calls: [][1] if calls > 2 else None)
-for factory in (good, chatty, leaves, aborts, greedy, stuck, stuck_at_once, raises):
+for factory in (good, chatty, aborts, greedy, stuck, raises):
     factory.input = "4"
 """
 
@@ -132,7 +130,6 @@ def test_what_a_model_prints_does_not_come_between_answers(
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("leaves", "exit code 3"),
         ("aborts", "crashed with SIGABRT"),
         ("greedy", "out of memory"),
         ("raises", "IndexError"),
@@ -151,15 +148,13 @@ def test_a_network_that_fails_is_told_and_the_next_one_works(
     assert_works(device)
 
 
-@pytest.mark.parametrize("name", ["stuck", "stuck_at_once"])
-def test_a_network_that_hangs_is_given_up(device: LocalDevice, models: Path, name: str) -> None:
+def test_a_network_that_hangs_is_given_up(device: LocalDevice, models: Path) -> None:
+    """While it is loaded; for bursts, test_worker_device has it."""
     pid = worker_of(device)
-    work = workload(models, name)
-    handle = device.load(work).handle if name == "stuck" else None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device, "_patience_s", 1.0)
         with pytest.raises(MeasurementFailed, match="it hung: no answer within 1 s"):
-            device.load(work) if handle is None else device.burst(handle, 5)
+            device.load(workload(models, "stuck"))
     assert not runs(pid)
     assert_works(device)
     assert worker_of(device) != pid
@@ -176,16 +171,15 @@ def test_a_worker_that_is_killed_in_between_is_replaced(device: LocalDevice) -> 
     device.unload(loaded.handle)
 
 
-def test_after_closing_no_process_is_left_and_it_can_start_again() -> None:
-    local = LocalDevice(Settings(threads=1), meter="cpu")
-    loaded = local.load(VARIANT)
-    pid = worker_of(local)
+def test_after_closing_no_process_is_left_and_it_can_start_again(device: LocalDevice) -> None:
+    loaded = device.load(VARIANT)
+    pid = worker_of(device)
     assert runs(pid)
-    local.close()
+    device.close()
     assert not runs(pid)
-    local.close()  # twice does no harm
-    assert local.burst(loaded.handle, 2).energy_j > 0
-    local.close()
+    device.close()  # twice does no harm
+    assert device.burst(loaded.handle, 2).energy_j > 0
+    device.unload(loaded.handle)
 
 
 @pytest.mark.parametrize(
@@ -225,20 +219,20 @@ def test_settings_and_meters_that_cannot_be() -> None:
 
 
 def test_an_interrupted_request_does_not_answer_the_next_one(
-    monkeypatch: pytest.MonkeyPatch,
+    device: LocalDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with LocalDevice() as device:
-        idle = device.load(IDLE).handle
-        with monkeypatch.context() as patch:
+    idle = device.load(IDLE).handle
+    with monkeypatch.context() as patch:
 
-            def interrupted(timeout: float) -> str:
-                raise KeyboardInterrupt
+        def interrupted(timeout: float) -> str:
+            raise KeyboardInterrupt
 
-            assert device._process is not None
-            patch.setattr(device._process.answers, "get", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                device.burst(idle, 50)
-        assert device.burst(idle, 1).time_s < 0.3
+        assert device._process is not None
+        patch.setattr(device._process.answers, "get", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            device.burst(idle, 3000)  # half a minute, if it were waited for
+    assert device.burst(idle, 1).time_s < 15
+    device.unload(idle)
 
 
 def talk_to_worker(**environment: str) -> Talk:
@@ -259,12 +253,13 @@ def test_a_device_belongs_to_one_worker_but_a_master_may_send_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / ".cache" / "ampere"
-    monkeypatch.setattr(worker, "WAIT_S", 0.3)
     with talk_to_worker(HOME=str(tmp_path)) as talk:
         opened = talk.ask(do="open", meter=None, settings={"threads": 1}, master="one")
         assert "framework" in opened
-        with pytest.raises(DeviceError, match=f"another worker .*{talk.process.pid}. is meas"):
-            worker.claim_device(folder, "two")
+        with monkeypatch.context() as patch:  # who is killed below takes its time on a busy machine
+            patch.setattr(worker, "WAIT_S", 0.3)
+            with pytest.raises(DeviceError, match=f"another worker .*{talk.process.pid}. is meas"):
+                worker.claim_device(folder, "two")
         with worker.claim_device(folder, "one") as ours:
             assert talk.process.wait(10) == -signal.SIGKILL
             ours.seek(0)

@@ -223,11 +223,18 @@ def net() -> nn.Module:
     )
 
 
-@pytest.fixture
-def profiled(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def journal(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     strategy = ampere.Strategy(max_measurements=12, tolerance=1e-9)
-    path = tmp_path / "real.ampere"
+    path = tmp_path_factory.mktemp("real") / "real.ampere"
     ampere.profile(net(), (8,), path=path, device=FakeDevice(noise=0.01), strategy=strategy)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def profiled(tmp_path: Path, journal: bytes) -> Path:
+    path = tmp_path / "real.ampere"
+    path.write_bytes(journal)
     return path
 
 

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ampere.core.boundary.hours import Hours
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
+from ampere.core.rates import Rate
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Cost, Layerwise, Line, Prediction
 from ampere.estimators.encoding import STEP
@@ -291,3 +293,43 @@ def test_kinds_are_known_by_name() -> None:
     renamed = LayerKind(LAST.name, Role.LAST, "something else")
     rows = [exact([plain_layer(LAST, in_=width)]) for width in (1, 64)]
     assert not fit_profile(rows).estimate([plain_layer(renamed, in_=30)]).uncovered
+
+
+class TestRates:
+    JOB = Estimate((), 3.6e6, 3.6e5, 7200.0, 0.0)  # a kWh in two hours
+
+    def test_emissions_and_money_have_the_interval_of_the_joules(self) -> None:
+        priced = self.JOB.at_rates(Rate(56.0, "gCO2e", "France"), Rate(0.3, "EUR"), 0.0)
+        row = priced.to_json()
+        low, high = (each / 3.6e6 for each in self.JOB.energy_j_interval)
+        assert row["energy_wh"] == pytest.approx(1000.0)
+        assert (row["gco2e"], row["cost"]) == (pytest.approx(56.0), pytest.approx(0.3))
+        assert row["gco2e_interval"] == pytest.approx([56 * low, 56 * high])
+        assert row["cost_interval"] == pytest.approx([0.3 * low, 0.3 * high])
+        assert (row["carbon_g_per_kwh"], row["carbon_source"]) == (56.0, "France")
+        assert (row["price_per_kwh"], row["currency"]) == (0.3, "EUR")
+        assert "56.0 gCO2e (47.5 gCO2e to 66.0 gCO2e): 1.00 kWh at 56g/kWh (France)" in repr(priced)
+
+    def test_without_rates_nothing_is_said(self) -> None:
+        row = self.JOB.at_rates(None, None, 0.0).to_json()
+        assert {"gco2e", "cost", "currency", "carbon_g_per_kwh"}.isdisjoint(row)
+
+    def test_a_price_below_0_turns_the_interval_around(self) -> None:
+        low, high = self.JOB.at_rates(None, Rate(-0.1, "EUR"), 0.0).to_json()["cost_interval"]
+        assert low < -0.1 < high < 0
+
+    def test_hours_are_those_in_which_the_job_runs(self) -> None:
+        hours = Hours((0.0, 3600.0), (3600.0, 7200.0), (100.0, 300.0), "gCO2e")
+        carbon = Rate(hours.mean, "gCO2e", "grid.csv", hours=hours)
+        assert self.JOB.at_rates(carbon, None, 0.0).to_json()["gco2e"] == pytest.approx(200.0)
+        late = self.JOB.at_rates(carbon, None, 3600.0)
+        assert late.to_json()["gco2e"] == pytest.approx(250.0)
+        assert late.warnings == (
+            "grid.csv does not tell 50.0 % of the job's hours: the mean of the file counts there",
+        )
+
+    def test_a_job_of_unknown_length_takes_the_mean(self) -> None:
+        hours = Hours((0.0,), (3600.0,), (100.0,), "gCO2e")
+        carbon = Rate(100.0, "gCO2e", "grid.csv", hours=hours)
+        job = replace(self.JOB, time_s=None, time_s_std=None)
+        assert job.at_rates(carbon, None, 0.0).to_json()["gco2e"] == pytest.approx(100.0)

@@ -16,11 +16,16 @@ from ampere.meters.surroundings import Evidence, Watched
 
 @dataclass(frozen=True)
 class Loaded:
-    """A workload that is ready to run on the device, and what the device knows of its layers."""
+    """A workload that is ready to run on the device, and what the device knows of its layers.
+
+    Of a loader it knows the worker processes, and the samples of a batch where it says so.
+    """
 
     handle: int
     features: tuple[Features, ...] = ()
     work: tuple[tuple[Work, ...], ...] = ()  # of each layer, where features are
+    workers: int = 0
+    samples: int | None = None
 
 
 @dataclass(frozen=True)

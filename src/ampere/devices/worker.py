@@ -4,7 +4,7 @@ It speaks JSON lines on standard input and output, one answer a request, and end
 
     {"do": "open", "meter": ..., "settings": ...}   -> {"framework": ..., "threads": ..., ...}
     {"do": "describe"}                              -> {"identity": ..., "conditions": ...}
-    {"do": "load", "workload": ...}                 -> {"handle": 1}
+    {"do": "load", "workload": ...}                 -> {"handle": 1}, of a loader its workers, too
     {"do": "burst", "handle": 1, "steps": 20}       -> {"energy_j": ..., "time_s": ..., ...}
     {"do": "unload", "handle": 1}                   -> {}
     {"do": "watch", "time_s": 0.3}                  -> {"time_s": ..., "evidence": ..., ...}
@@ -33,16 +33,17 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.lock import is_open_in, lock_file, lock_holder, open_own
-from ampere.core.workloads import IDLE_STEP_S, Settings, Workload
-from ampere.errors import AmpereError, DeviceError, MeterFault
+from ampere.core.workloads import IDLE_STEP_S, LOADING, Settings, Workload
+from ampere.errors import AmpereError, DeviceError, MeterError, MeterFault
 from ampere.meters.base import Meter, energy_between
 from ampere.meters.calibration import calibrated
+from ampere.meters.process_tree import ProcessTree
 from ampere.meters.registry import choose_meter, open_meter
-from ampere.meters.surroundings import Surroundings
+from ampere.meters.surroundings import Evidence, Surroundings
 
 WAIT_S = 60.0  # for another worker on this device to end
 REQUESTS = ("open", "describe", "load", "burst", "unload", "watch")
@@ -62,6 +63,7 @@ class Worker:
         self.settings = Settings()
         self.surroundings = Surroundings()
         self.idle: set[int] = set()  # handles of those that do nothing
+        self.loaders: set[int] = set()  # and of those that load data, with processes of their own
         self.steps: dict[int, Callable[[], Any]] = {}
         self.lock: FileIO | None = None
         self.built = 0
@@ -112,6 +114,13 @@ class Worker:
             self.steps[handle] = lambda: time.sleep(IDLE_STEP_S)
             self.idle.add(handle)
             return {"handle": handle}
+        if asked.stage == LOADING and asked.loader is not None:
+            from ampere.pytorch.runtime.batches import Batches
+
+            batches = Batches(asked.loader)
+            self.steps[handle] = batches.draw
+            self.loaders.add(handle)
+            return {"handle": handle, "workers": batches.workers, "samples": batches.samples}
         from ampere.pytorch.runtime.trainer import make_trainer
 
         self.built += 1
@@ -129,8 +138,10 @@ class Worker:
         from ampere.pytorch.runtime.trainer import synchronise
 
         step = self.steps[handle]
-        needs_cores = self.settings.accelerator == "cpu" and handle not in self.idle
-        around = self.surroundings.look()
+        waits = self.idle | self.loaders  # for time to pass, for a disk, for others of theirs
+        needs_cores = self.settings.accelerator == "cpu" and handle not in waits
+        family = _family() if handle in self.loaders else None
+        around, family_s = self.surroundings.look(), family.cpu_s() if family else 0.0
         gc.disable()  # a collection inside a burst would be charged to whoever it hits
         try:
             synchronise(self.settings)
@@ -145,6 +156,9 @@ class Worker:
             gc.enable()
         absent_s = max(time_s - cpu_s, 0.0) if needs_cores else None
         seen = self.surroundings.since(around)
+        if family is not None:
+            cpu_s = family.cpu_s() - family_s
+            seen = _with_family(seen, cpu_s)
         evidence = asdict(replace(seen, cpu_s=cpu_s, absent_s=absent_s))
         if self.meter is None or before is None or after is None:
             return {"time_s": time_s, "evidence": evidence}
@@ -159,11 +173,26 @@ class Worker:
         """Forget a workload."""
         self.steps.pop(handle, None)
         self.idle.discard(handle)
+        self.loaders.discard(handle)
         return {}
 
     def watch(self, time_s: float) -> dict[str, Any]:
         """Do nothing for a while, and say what else ran meanwhile."""
         return asdict(self.surroundings.watch(time_s))
+
+
+def _family() -> ProcessTree | None:
+    """This process and those that it starts, where the system tells of them."""
+    with contextlib.suppress(MeterError):
+        return ProcessTree()
+    return None
+
+
+def _with_family(seen: Evidence, family_s: float) -> Evidence:
+    """What ran meanwhile, with processes that this one started as its own."""
+    if seen.others_s is None:
+        return seen
+    return replace(seen, others_s=max(seen.others_s - (family_s - seen.cpu_s), 0.0))
 
 
 def answer(worker: Worker, line: str) -> dict[str, Any]:
@@ -271,10 +300,10 @@ def _kill(pid: int) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _listen(requests: queue.Queue[str]) -> None:
-    """Hand requests on until standard input ends: then nobody waits for what is under way."""
+def _listen(lines: IO[str], requests: queue.Queue[str]) -> None:
+    """Hand requests on until there are no more: then nobody waits for what is under way."""
     try:
-        for line in sys.stdin:
+        for line in lines:
             requests.put(line)
     finally:
         _leave()
@@ -294,10 +323,14 @@ def main(folder: Path | None = None) -> None:
     # Whatever a user's model prints must not end up between our answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    # Nor may it read our requests; and a process that is forked while a thread of ours waits for
+    # the next one would wait for ever to close standard input, as a DataLoader's workers do.
+    lines = os.fdopen(os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     with contextlib.suppress(OSError):  # if memory runs out, this process is the one to go
         Path("/proc/self/oom_score_adj").write_text("1000")
     requests: queue.Queue[str] = queue.Queue()
-    threading.Thread(target=_listen, args=(requests,), daemon=True).start()
+    threading.Thread(target=_listen, args=(lines, requests), daemon=True).start()
     worker = Worker(folder)
     while True:
         line = json.dumps(answer(worker, requests.get())) + "\n"

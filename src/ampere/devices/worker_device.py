@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 from ampere.core.boundary.fields import Fields
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Features, Work
+from ampere.core.training import MOST_BATCH
 from ampere.core.types import Json
 from ampere.core.workloads import Settings, Workload
 from ampere.devices.base import Burst, Loaded
@@ -42,6 +43,7 @@ START_S = 120.0  # importing a framework from a cold disk
 RECONNECT_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)  # pauses before each try
 LEAST_STEP_J, LEAST_STEP_S = 1e-15, 1e-9  # no training step is done with less
 MOST_J, MOST_S = 1e12, 1e7  # of a burst
+MOST_WORKERS = 10**5  # of a loader
 
 LOG = logging.getLogger("ampere")
 T = TypeVar("T")
@@ -133,11 +135,13 @@ class WorkerDevice(ABC):
             from ampere.pytorch.models import layers_of
 
             workload = replace(workload, layers=layers_of(workload.model), model=None)
+        if workload.loader is not None and not self.builds_models:
+            raise DeviceError("a loader is the user's code, and stays here: use --device local")
         handle = 1 + max(self._workloads, default=0)
         self._workloads[handle] = workload
         try:
-            self._persist(lambda: self._build(handle))
-            return Loaded(handle, *_counted(workload))
+            workers, samples = self._persist(lambda: self._build(handle))
+            return Loaded(handle, *_counted(workload), workers, samples)
         except BaseException:
             self.unload(handle)
             raise
@@ -194,13 +198,17 @@ class WorkerDevice(ABC):
         with self._reading():
             return Fingerprint(described.texts("identity"), described.texts("conditions", {}))
 
-    def _build(self, handle: int) -> None:
+    def _build(self, handle: int) -> tuple[int, int | None]:
+        """Let the worker build it; of a loader, its workers and the samples of a batch."""
         answer = self._ask(do="load", workload=self._workloads[handle].to_json())
         with self._reading():
             worker_handle = answer.whole("handle")
             if worker_handle in self._worker_handles.values():
                 answer.refuse("handle", "that of no other workload")
+            workers = answer.whole("workers", 0, most=MOST_WORKERS)
+            samples = answer.whole("samples", None, least=1, most=MOST_BATCH)
         self._worker_handles[handle] = worker_handle
+        return workers, samples
 
     def _burst(self, handle: int, steps: int) -> Burst:
         if handle not in self._worker_handles:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
@@ -11,6 +11,7 @@ from ampere.core import units
 from ampere.core.groups import grouped
 from ampere.core.layers import Layer
 from ampere.core.page import Page
+from ampere.core.rates import Rate
 from ampere.core.types import Json
 from ampere.errors import ContradictoryRows, DataError, NotCovered
 from ampere.estimators.base import Cost, Fit, Line, Share, add_known
@@ -23,13 +24,25 @@ SYMMETRIC = ("paper",)
 MOST_REACH = 100.0  # of an interval in logarithms: beyond it nothing is known
 
 TOLD = 0.01  # share of another device that is worth its name
+LEFT_OUT = ("data loading", "validation")  # of a job of steps alone: not part of what was metered
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a whole job: training, validation or data loading; `basis` is how it is known."""
+
+    name: str
+    cost: Cost
+    batches: int
+    basis: str = ""
 
 
 @dataclass(frozen=True)
 class Estimate:
     """Joules and seconds of training a model: interval, a line per layer, and what is not in it.
 
-    Data loading and validation are not in it either: they were not part of what was metered.
+    Lines are of the training alone. Where a whole job was asked about, `parts` are what makes up
+    the total, and `job` is what was counted.
     """
 
     lines: tuple[Line, ...]
@@ -47,6 +60,10 @@ class Estimate:
     energy_j_mean_std: float | None = None
     shares: tuple[Share, ...] = ()
     lent: Mapping[str, float] = field(default_factory=dict)  # shares of other devices in it
+    carbon: Rate | None = None  # what a kWh emits while the job runs
+    price: Rate | None = None  # what it costs
+    parts: tuple[Part, ...] = ()
+    job: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def energy_j_interval(self) -> tuple[float, float]:
@@ -71,10 +88,21 @@ class Estimate:
         """Which share of the battery the job takes."""
         return None if self.battery_wh is None else self.energy_j / (3600 * self.battery_wh)
 
+    def at_rates(self, carbon: Rate | None, price: Rate | None, begin_s: float) -> Estimate:
+        """The same job with what it emits and costs, if it begins at this moment."""
+        if self.time_s is not None:  # else the mean of a file's hours stands
+            end_s = begin_s + self.time_s
+            carbon = carbon and carbon.during(begin_s, end_s)
+            price = price and price.during(begin_s, end_s)
+        notes = [rate.note for rate in (carbon, price) if rate is not None and rate.note]
+        return replace(self, carbon=carbon, price=price, warnings=(*self.warnings, *notes))
+
     def for_steps(self, steps: int) -> Estimate:
         """The same model trained for this many steps; errors of a step do not average out."""
         if steps < 1:
             raise DataError(f"{steps} steps is not a training job: use 1 or more")
+        if self.parts:
+            raise DataError("this is of a whole job already: estimate the other job anew")
         by = steps / self.steps
         lines = tuple(replace(line, cost=line.cost.times(by)) for line in self.lines)
         total = Cost(self.energy_j, self.energy_j_std, self.time_s, self.time_s_std).times(by)
@@ -97,6 +125,7 @@ class Estimate:
             "energy_j": _finite(self.energy_j),
             "energy_j_interval": [_finite(value) for value in self.energy_j_interval],
             "energy_j_mean_interval": [_finite(value) for value in self.energy_j_mean_interval],
+            "energy_wh": _finite(self.energy_j / 3600),
             "time_s": self.time_s,
             "time_s_interval": list(self.time_s_interval or (None, None)),
             "steps": self.steps,
@@ -114,9 +143,50 @@ class Estimate:
             row["operations"] = [share.to_json() for share in self.shares]
         if self.lent:
             row["borrowed"] = dict(self.lent)
+        if self.parts:
+            row["job"] = dict(self.job)
+            row["parts"] = [self._part_row(part) for part in self.parts]
+            row["not_in_it"] = self._left_out()
         if self.battery_wh is not None:
             row["battery_wh"], row["battery_share"] = self.battery_wh, self.battery_share
+        for rate, name in ((self.carbon, "gco2e"), (self.price, "cost")):
+            if rate is not None:
+                row[name] = _finite(rate.of(self.energy_j))
+                row[f"{name}_interval"] = [_finite(each) for each in self._at(rate)]
+        if self.carbon is not None:
+            row["carbon_g_per_kwh"] = self.carbon.per_kwh
+            row["carbon_source"] = self.carbon.source
+        if self.price is not None:
+            row["price_per_kwh"], row["currency"] = self.price.per_kwh, self.price.unit
         return row
+
+    def _at(self, rate: Rate) -> tuple[float, float]:
+        """The interval of what the joules emit or cost; a price below 0 turns it around."""
+        low, high = sorted(rate.of(energy_j) for energy_j in self.energy_j_interval)
+        return low, high
+
+    def _part_row(self, part: Part) -> dict[str, Json]:
+        cost = part.cost
+        seconds: tuple[float | None, float | None] = (None, None)
+        if cost.time_s is not None and cost.time_s_std is not None:
+            seconds = interval(cost.time_s, cost.time_s_std, self.method)
+        return {
+            "name": part.name,
+            "energy_j": cost.energy_j,
+            "energy_j_interval": list(interval(cost.energy_j, cost.energy_j_std, self.method)),
+            "time_s": cost.time_s,
+            "time_s_interval": list(seconds),
+            "batches": part.batches,
+            "basis": part.basis,
+        }
+
+    def _left_out(self) -> list[str]:
+        """What the total does not have."""
+        if not self.parts:
+            return list(LEFT_OUT)
+        named = {part.name for part in self.parts}
+        ranks = ["communication between ranks"] if self.job.get("ranks", 1) > 1 else []
+        return [*(each for each in LEFT_OUT if each not in named), "checkpoints", *ranks]
 
     def __repr__(self) -> str:
         return self._page().text()
@@ -128,11 +198,13 @@ class Estimate:
         """A row for each kind and widths: layers that are the same stand together, as ×3."""
         lines = grouped(self.lines, lambda line: line.layer.identity)
         groups = [[line.layer for line in same] for same in lines]
-        energies = [math.fsum(line.cost.energy_j for line in group) for group in lines]
-        stds = [math.fsum(line.cost.energy_j_std for line in group) for group in lines]
-        times = [add_known(line.cost.time_s for line in group) for group in lines]
+        around = [part.cost for part in self.parts[1:]]  # the first is what the lines add up to
+        costs = [[line.cost for line in group] for group in lines] + [[cost] for cost in around]
+        energies = [math.fsum(cost.energy_j for cost in group) for group in costs]
+        stds = [math.fsum(cost.energy_j_std for cost in group) for group in costs]
+        times = [add_known(cost.time_s for cost in group) for group in costs]
         shares = [energy / self.energy_j if self.energy_j else math.nan for energy in energies]
-        n = len(groups)
+        n = len(costs)
         unit, texts = units.same_unit([*energies, self.energy_j, *stds, self.energy_j_std], "J")
         time_unit, time_texts = units.same_unit(
             [math.nan if time is None else time for time in (*times, self.time_s)], "s"
@@ -140,6 +212,7 @@ class Estimate:
         columns = (texts[: n + 1], texts[n + 1 :], map(units.percent, [*shares, 1.0]), time_texts)
         numbers = list(zip(*columns, strict=True))
         names = [_described(group) for group in groups]
+        names += [(part.name, f"{part.batches:,} batches", "") for part in self.parts[1:]]
         uncovered = grouped(self.uncovered, lambda layer: layer.identity)
         unknown = [_described(group) for group in uncovered]
         return Page(
@@ -170,8 +243,10 @@ class Estimate:
         if self.time_s is not None and self.time_s_interval is not None:
             low_s, high_s = map(units.seconds, self.time_s_interval)
             time = f"{units.seconds(self.time_s)} ({low_s} to {high_s})"
+        names = [part.name for part in self.parts[1:]]
+        also = f" with {' and '.join(names)}" if names else ""
         return (
-            f"{units.plural(self.steps, 'training step')}{missing}:"
+            f"{units.plural(self.steps, 'training step')}{also}{missing}:"
             f" {units.joules(self.energy_j)} (90 % interval {low_j} to {high_j}), {time}"
         )
 
@@ -184,22 +259,45 @@ class Estimate:
         ]
         return [", ".join(parts)] if parts else []
 
+    def _part_facts(self) -> list[tuple[str, str]]:
+        """A line for each part of a job, with its interval."""
+        facts = []
+        for part, row in ((part, self._part_row(part)) for part in self.parts):
+            text = _ranging(units.joules, part.cost.energy_j, row["energy_j_interval"])
+            time = _ranging(units.seconds, part.cost.time_s, row["time_s_interval"])
+            facts.append((part.name, f"{text}, {time or 'time unknown'}; {part.basis}"))
+        return facts
+
     def _facts(self) -> list[tuple[str, str]]:
         origin = self.provenance.origin if self.provenance else UNKNOWN_ORIGIN
         measured = origin.startswith("measured")  # what was; the estimate itself never is
         energy = f"estimated from joules {origin}" if measured else f"joules are {origin}"
         facts = [
+            *self._part_facts(),
             *(("operations", text) for text in self._operations()),
             ("device", self.device or units.UNKNOWN),
             ("energy", f"{energy}; method {self.method}"),
-            ("not in it", "data loading, validation"),
+            ("not in it", ", ".join(self._left_out())),
         ]
         if self.lent:
-            facts.insert(2, ("borrowed", _borrowed(self.lent)))
+            facts.insert(-1, ("borrowed", _borrowed(self.lent)))
         if self.battery_wh is not None:
             share = f"{units.percent(self.battery_share)} of {self.battery_wh:g} Wh"
             facts.append(("battery", f"{share} ({units.watt_hours(self.energy_j)})"))
+        for name, rate in (("carbon", self.carbon), ("cost", self.price)):
+            if rate is not None:
+                low, high = (rate.text(each) for each in self._at(rate))
+                emitted = f"{rate.text(rate.of(self.energy_j))} ({low} to {high})"
+                wh = units.watt_hours(self.energy_j)
+                facts.append((name, f"{emitted}: {wh} at {rate}"))
         return [*facts, *(("warning", text) for text in self.warnings)]
+
+
+def _ranging(word: Callable[[float], str], value: float | None, ends: Sequence[float]) -> str:
+    """A value and its interval, if it has one."""
+    if value is None:
+        return ""
+    return word(value) + (f" ({word(ends[0])} to {word(ends[1])})" if ends[0] < ends[1] else "")
 
 
 def _borrowed(lent: Mapping[str, float]) -> str:

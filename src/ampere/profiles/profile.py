@@ -37,8 +37,10 @@ from ampere.profiles.doubts import (
 )
 from ampere.profiles.estimate import Estimate, estimate
 from ampere.profiles.fit_cache import FitCache, Fits
+from ampere.profiles.job import Job
 from ampere.profiles.summary import pays_off_after, summarise
 from ampere.profiles.tables.family_tables import FamilyTables
+from ampere.profiles.whole_job import whole_job
 from ampere.records.journal import (
     Header,
     Journal,
@@ -210,13 +212,17 @@ class Profile:
         input: Input | None = None,
         *,
         training: Training | None = None,
-        steps: int = 1,
+        steps: int | None = None,
+        job: Job | None = None,
         battery_wh: float | None = None,
     ) -> Estimate:
         """Joules and seconds of training a model, or plain layers, on this profile's device.
 
-        It is trained as the profile was unless `training` is given.
+        It is trained as the profile was unless `training` is given. Of a `job`, validation and data
+        loading are in it, too, as far as the job has them; else it is of so many steps.
         """
+        if job is not None and steps is not None:
+            raise DataError("a job says itself how long it is: leave steps out")
         if battery_wh is not None and not battery_wh > 0:
             raise DataError(f"a battery of {battery_wh} Wh holds nothing: use a number above 0")
         training = training or self.training
@@ -225,15 +231,19 @@ class Profile:
             layers = cache.layers(model, training, lambda: self._layers(model, None, training))
         else:
             layers = self._layers(model, input, training)
-        return estimate(
+        answer = estimate(
             layers,
             self.fit,
-            steps=steps,
+            steps=1 if steps is None else steps,
             battery_wh=battery_wh,
             device=self.device,
             provenance=self.provenance,
             warnings=self.warnings,
         )
+        if job is None:
+            return answer
+        batch_size, idle_w = training.batch_size, self.header.idle_w
+        return whole_job(answer, job, batch_size=batch_size, layers=layers, idle_w=idle_w)
 
     def _layers(
         self,

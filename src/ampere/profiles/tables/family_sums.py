@@ -18,7 +18,8 @@ import numpy as np
 
 from ampere.core.arrays import Array, Ints
 from ampere.estimators.base import inflation
-from ampere.estimators.encoding import BYTES, STEP
+from ampere.estimators.encoding import STEP
+from ampere.estimators.places import BYTES
 from ampere.estimators.processes import linear_mean, sum_process
 from ampere.estimators.processes.covariance import (
     LEVEL,

@@ -21,8 +21,9 @@ from ampere.core.arrays import Array, Ints
 from ampere.core.choices import Choice, choices
 from ampere.core.layers import Layer
 from ampere.errors import ContradictoryRows, DataError, NotCovered
-from ampere.estimators.additive import AdditiveFit, per_joule
+from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.encoding import depth_context
+from ampere.estimators.seconds import per_joule
 from ampere.profiles.lookup import Table, add_up, in_chunks, join
 from ampere.profiles.tables.family_sums import Sums
 from ampere.profiles.tables.grid import Count, Grid, places_of

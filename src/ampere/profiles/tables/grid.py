@@ -22,7 +22,8 @@ from ampere.core.program.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.baselines.polynomials import SAMPLES, fit_features
-from ampere.estimators.encoding import BYTES, log_bytes, stairs, unmeasured_ids
+from ampere.estimators.encoding import unmeasured_ids
+from ampere.estimators.places import BYTES, log_bytes, stairs
 from ampere.estimators.processes import linear_mean
 from ampere.profiles.lookup import Axes
 
@@ -123,14 +124,14 @@ class Grid:
                 ids[same] = self.encoder.encode([replace(layer, kind=place.layer.kind)]).id[0]
         if BYTES in self.encoder.coordinates and not one.unsized[0]:
             x[:, self.encoder.coordinates.index(BYTES)] = log_bytes(features[:, 1:].sum(1))
-        every = list(widths.values())
+        sizes = np.array(list(widths.values()), int).reshape(len(widths), n).T
         return linear_mean.Layers(
-            features=self.encoder.columns(place.layer, features, every),
+            features=self.encoder.columns(place.layer, features, sizes),
             x=x,
             op=np.repeat(one.op, n),
             kind=np.repeat(one.kind, n),
             id=ids,
-            stairs=stairs(every, n),
+            stairs=stairs(sizes),
             traits=np.repeat(one.traits, n, axis=0),
             novel=np.repeat(one.novel, n),
             unsized=np.repeat(one.unsized, n),
