@@ -33,20 +33,32 @@ lint: setup  ## ruff, mypy, import contracts
 	$(BIN)/lint-imports
 	$(BIN)/vermin --quiet --no-tips --target=3.8- --violations $$($(BIN)/python -m ampere.devices.worker_archive)
 
+# Tests start hundreds of processes: without bytecode each of them compiles ampere anew.
+test: export PYTHONDONTWRITEBYTECODE =
 test: lint  ## lint, types, import contracts, tests; as root it installs openssh-server and chromium if they are not there
 	@($(SYSTEM)) || test "$$(id -u)" != 0 || $(MAKE) setup-system
 	$(BIN)/python -m pytest
 
-# timm needs torchvision, which would bring another build of torch: without what it depends on.
+# timm needs torchvision, which would bring another build of torch: without what it depends on. Such
+# a torchvision cannot be imported by itself, as Lightning and transformers' Trainer do: they are apart.
+# Keras has two backends, torch and JAX.
 INTEGRATIONS := .venv-integrations
+LIBRARIES := torch,prune,transformers,optuna,tensorboard,mlflow,wandb,opentelemetry
 $(INTEGRATIONS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(INTEGRATIONS)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,prune,transformers,optuna,dev]' pyyaml
+	$(INTEGRATIONS)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(LIBRARIES),dev]' pyyaml
 	$(INTEGRATIONS)/bin/pip install --quiet --disable-pip-version-check --no-deps timm==1.0.30 torchvision==0.28.0
 	@touch $@
 
-test-integrations: $(INTEGRATIONS)/.installed  ## tests with optuna, timm and transformers, in an environment of their own
+FRAMEWORKS := .venv-frameworks
+$(FRAMEWORKS)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,lightning,huggingface,accelerate,keras,skorch,dev]' jax
+	@touch $@
+
+test-integrations: $(INTEGRATIONS)/.installed $(FRAMEWORKS)/.installed  ## tests with optuna, timm, transformers, trackers and training frameworks, in environments of their own
 	$(INTEGRATIONS)/bin/python -m pytest tests/integrations
+	$(FRAMEWORKS)/bin/python -m pytest tests/integrations --ignore tests/integrations/test_transformers.py
 
 FUZZ_SECONDS ?= 3600
 fuzz: setup  ## feed every reader with damaged and hostile input for an hour (FUZZ_SECONDS); what breaks is kept in tests/security/corpus
@@ -85,6 +97,8 @@ benchmarks: setup  ## the tables in docs/paper, with RECORDED=DIR; takes six hou
 	$(BIN)/python benchmarks/board.py --data $(RECORDED)
 	$(BIN)/python benchmarks/transfer.py --data $(RECORDED)
 	$(BIN)/python benchmarks/bias.py
+	$(BIN)/python benchmarks/calibration.py
+	$(BIN)/python benchmarks/gating.py
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
 benchmark-reading:  ## read every architecture of timm; takes half an hour
@@ -95,4 +109,4 @@ benchmark-reading:  ## read every architecture of timm; takes half an hour
 	.venv-timm/bin/python benchmarks/reading.py
 
 clean:  ## remove .venv and caches
-	rm -rf $(VENV) .venv-timm $(INTEGRATIONS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-timm $(INTEGRATIONS) $(FRAMEWORKS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

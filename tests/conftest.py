@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import signal
 import socket
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 # Networks this small only wait for each other's threads, for minutes on a busy machine. For torch
@@ -34,7 +37,17 @@ settings.register_profile(
 )
 settings.load_profile("ampere")
 
+# The application is made of its functions at every command that a test gives it: 50 ms each time,
+# as a user has it once.
+typer.testing._get_command = functools.cache(typer.testing._get_command)
+
 LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass over what stays till the end: modules, thousands of tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +76,16 @@ def no_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fewer_draws() -> Iterator[None]:
+    """A million candidates of a random search take a second."""
+    from ampere.pruning.strategies import STRATEGIES, Random  # numpy takes its threads from above
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(STRATEGIES, "random", lambda: Random(20_000))
         yield
 
 

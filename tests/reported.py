@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from ampere.core.fingerprint import Fingerprint
@@ -20,6 +21,7 @@ SHARES = {"forward": 0.3, "backward": 0.5, "update": 0.2}
 HOSTILE = "\"'><script>alert(1)</script><img src=x onerror=alert(2)>&amp;\x1b[31m\u202e\x00"
 
 
+@cache  # a profile is fitted once, too
 def made_up(
     provenance: Provenance = Provenance.SIMULATED,
     *,

@@ -14,10 +14,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.12.1"
+__version__ = "0.13.0"
 
 if TYPE_CHECKING:
-    from ampere._api import after_steps, calibrate, check, evaluate, measure, profile, sample
+    from ampere._api import (
+        after_steps,
+        calibrate,
+        check,
+        evaluate,
+        measure,
+        measure_loader,
+        profile,
+        sample,
+    )
     from ampere.acquisition.exchange import ask, tell
     from ampere.acquisition.families import Network
     from ampere.acquisition.loop import Profiler
@@ -37,11 +46,15 @@ if TYPE_CHECKING:
     from ampere.evaluation.check import Check
     from ampere.evaluation.evaluation import Evaluation
     from ampere.evaluation.measured import Measured
+    from ampere.evaluation.measured_loader import MeasuredLoader
+    from ampere.gates.gate import Gate
+    from ampere.gates.opening import gate
     from ampere.meters.base import Meter, Provenance, Reading
     from ampere.profiles.alignment import align
     from ampere.profiles.collection.admission import add_profile
     from ampere.profiles.collection.comparison import Comparison, compare_devices
     from ampere.profiles.estimate import Estimate
+    from ampere.profiles.job import Job, Loading
     from ampere.profiles.library import Library, open_library
     from ampere.profiles.profile import Profile, fit
     from ampere.pruning.judge import Judging
@@ -71,14 +84,18 @@ _HOMES = {
     "Evaluation": "ampere.evaluation.evaluation",
     "Failure": "ampere.records.failure",
     "Features": "ampere.core.layers",
+    "Gate": "ampere.gates.gate",
     "InputSpec": "ampere.core.inputs",
     "Inputs": "ampere.core.inputs",
+    "Job": "ampere.profiles.job",
     "Judging": "ampere.pruning.judge",
     "Layer": "ampere.core.layers",
     "LayerKind": "ampere.core.layers",
     "Library": "ampere.profiles.library",
+    "Loading": "ampere.profiles.job",
     "LocalDevice": "ampere.devices.local",
     "Measured": "ampere.evaluation.measured",
+    "MeasuredLoader": "ampere.evaluation.measured_loader",
     "Measurement": "ampere.records.measurement",
     "Meter": "ampere.meters.base",
     "Network": "ampere.acquisition.families",
@@ -106,7 +123,9 @@ _HOMES = {
     "compare_devices": "ampere.profiles.collection.comparison",
     "evaluate": "ampere._api",
     "fit": "ampere.profiles.profile",
+    "gate": "ampere.gates.opening",
     "measure": "ampere._api",
+    "measure_loader": "ampere._api",
     "open_device": "ampere.devices.registry",
     "open_library": "ampere.profiles.library",
     "profile": "ampere._api",
@@ -133,14 +152,18 @@ __all__ = [
     "Evaluation",
     "Failure",
     "Features",
+    "Gate",
     "InputSpec",
     "Inputs",
+    "Job",
     "Judging",
     "Layer",
     "LayerKind",
     "Library",
+    "Loading",
     "LocalDevice",
     "Measured",
+    "MeasuredLoader",
     "Measurement",
     "Meter",
     "Network",
@@ -168,7 +191,9 @@ __all__ = [
     "compare_devices",
     "evaluate",
     "fit",
+    "gate",
     "measure",
+    "measure_loader",
     "open_device",
     "open_library",
     "profile",

@@ -2,6 +2,7 @@
 
     profile(model)   learn what this device's layers cost      -> Profile
     measure(model)   meter a model itself                      -> Measured
+    measure_loader() meter a data loader, workers included     -> MeasuredLoader
     evaluate(model)  compare estimates with metered models     -> Evaluation
     sample(model)    members of a model's family               -> list[Network]
     check()          how this machine repeats, and adds up     -> Check
@@ -19,6 +20,7 @@ import os
 import random
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -37,8 +39,9 @@ from ampere.acquisition.progress import Watch, unwatched
 from ampere.acquisition.strategy import Strategy
 from ampere.core.fingerprint import refuse_to_mix
 from ampere.core.training import Training
-from ampere.core.workloads import ModelSpec, Workload
+from ampere.core.workloads import ModelSpec, Settings, Workload
 from ampere.devices.base import Device
+from ampere.devices.local import LocalDevice
 from ampere.devices.recorded import RecordedDevice
 from ampere.devices.registry import device_or_local, opening
 from ampere.errors import DataError, MeasurementFailed, MeterError
@@ -50,12 +53,15 @@ from ampere.evaluation.evaluate import evaluate as evaluate_device
 from ampere.evaluation.evaluation import Evaluation
 from ampere.evaluation.known_repeats import keep_repeats, known_repeats
 from ampere.evaluation.measured import Measured
-from ampere.meters.base import Meter
+from ampere.evaluation.measured_loader import MeasuredLoader
+from ampere.meters.base import AUTO, Meter
 from ampere.meters.calibration import Calibration, Load, fit_watts, run_loads, store
+from ampere.meters.registry import choose_meter, meter_classes
 from ampere.profiles.profile import Profile
 from ampere.records.measurement import Measurement, utc_now
 from ampere.sittings.effort import Effort
 from ampere.sittings.limit import Limit
+from ampere.sittings.loading import measure_loader as meter_loader
 from ampere.sittings.measure import measure as measure_workloads
 from ampere.sittings.reference import take_reference
 
@@ -167,6 +173,35 @@ def measure(
                 raise MeasurementFailed(f"the model could not be metered: {rows[-1].failed}")
         fingerprint = device.fingerprint
     return Measured.of(rows, fingerprint, itself.name, known_repeats(fingerprint))
+
+
+def measure_loader(
+    loader: str, *, device: Device | None = None, effort: Effort | None = None
+) -> MeasuredLoader:
+    """Meter the data loader that a text names, `path/file.py:make_loader`, on this machine.
+
+    It is drawn from in a process of its own. Joules of the processes that it starts are in it: in
+    the place of the meter `cpu`, which does not see them, the meter `tree` is read.
+    """
+    with nullcontext(device) if device is not None else loader_device() as device:
+        if not isinstance(device, LocalDevice):
+            raise DataError("a loader is the user's code and loads here: use a local device")
+        if device.meter["name"] == "cpu":
+            raise DataError("the meter cpu does not see a loader's workers: use the meter tree")
+        bursts = meter_loader(device, loader, effort)
+        return MeasuredLoader(loader, bursts, device.fingerprint, device.provenance, utc_now())
+
+
+def loader_device(
+    settings: Settings | None = None,
+    meter: str = AUTO,
+    meter_settings: Mapping[str, float | str] | None = None,
+) -> LocalDevice:
+    """This machine under a meter that sees what a data loader's workers take."""
+    name = choose_meter(meter)
+    if "cpu" not in meter_classes()[name].accelerators:
+        raise MeterError(f"{name} has no joules of the processor, which loads data: use another")
+    return LocalDevice(settings, "tree" if name == "cpu" else name, meter_settings)
 
 
 def after_steps(
@@ -345,7 +380,9 @@ __all__ = [
     "calibrate",
     "check",
     "evaluate",
+    "loader_device",
     "measure",
+    "measure_loader",
     "profile",
     "sample",
 ]

@@ -15,7 +15,8 @@ AmpereError                 anything below; the CLI prints it as one line and ex
 │   └── ContradictoryRows   rows that together make joules which cannot be
 ├── JournalError            a profile file that is damaged, locked or from a newer version
 ├── FingerprintError        measurements of different devices are about to mix
-└── NotCovered              a question that the profile's measurements cannot answer
+├── NotCovered              a question that the profile's measurements cannot answer
+└── Refused                 a job that will not fit into its budget, before it began
 """
 
 from __future__ import annotations
@@ -92,3 +93,7 @@ class FingerprintError(AmpereError):
 
 class NotCovered(AmpereError):
     """The profile's measurements cannot answer this question."""
+
+
+class Refused(AmpereError):
+    """A job will not fit into its budget, as far as is known before it."""

@@ -24,7 +24,7 @@ def run(*arguments: object, input: str | None = None) -> Result:
 def ampere_process(*arguments: object, **keywords: Any) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own."""
     line = [sys.executable, "-m", "ampere", *(str(each) for each in arguments)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=60, **keywords)
+    return subprocess.run(line, capture_output=True, text=True, timeout=240, **keywords)
 
 
 def answer(result: Result) -> Any:

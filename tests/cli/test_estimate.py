@@ -89,6 +89,33 @@ def test_estimate_prints_the_product(told: Path, tmp_path: Path) -> None:
     assert "15 Wh" in result.stdout
 
 
+def test_estimate_says_what_a_job_emits_and_costs(told: Path, tmp_path: Path) -> None:
+    layers = layers_file(tmp_path / "layers.jsonl", plain_model(16, 32))
+    line = ("estimate", "--profile", told, "--layers", layers, "--steps", 5000)
+    rates = ("--carbon", "France", "--price", "0.30EUR/kWh")
+    row = answer(run(*line, *rates, "--json"))
+    kwh = row["energy_j"] / 3.6e6
+    assert row["gco2e"] == pytest.approx(56.0 * kwh)
+    assert row["gco2e_interval"] == pytest.approx(
+        [56 * j / 3.6e6 for j in row["energy_j_interval"]]
+    )
+    assert (row["cost"], row["currency"]) == (pytest.approx(0.3 * kwh), "EUR")
+    text = run(*line, *rates).stdout
+    assert "at 56g/kWh (France 2023, Our World in Data)" in text
+    assert "at 0.3 EUR/kWh" in text
+
+
+def test_estimate_by_the_hour_says_what_the_file_does_not_tell(told: Path, tmp_path: Path) -> None:
+    layers = layers_file(tmp_path / "layers.jsonl", plain_model(16, 32))
+    (tmp_path / "grid.csv").write_text("time,g/kWh\n2020-01-01T00:00Z,100\n2020-01-01T01:00Z,300\n")
+    result = run(
+        *("estimate", "--profile", told, "--layers", layers, "--json"),
+        *("--carbon", tmp_path / "grid.csv"),
+    )
+    assert answer(result)["carbon_g_per_kwh"] == pytest.approx(200.0)
+    assert "grid.csv does not tell 100.0 % of the job's hours" in result.stderr
+
+
 def test_what_is_not_covered_is_said_and_is_no_error(told: Path, tmp_path: Path) -> None:
     strange = Layer("odd", LayerKind("hidden odd", Role.HIDDEN, "odd"), Widths({"in": 3}))
     layers = layers_file(tmp_path / "layers.jsonl", (*plain_model(16), strange))
@@ -132,8 +159,62 @@ def test_epochs_of_plain_layers_need_a_batch_size(told: Path, tmp_path: Path) ->
         ("estimate --profile told.ampere --layers missing", 1, "cannot be read"),
         ("estimate --profile told.ampere --layers numbers", 1, "numbers line 1: must be an object"),
         ("estimate net.py:Net --profile told.ampere --battery-wh -1", 2, "above 0"),
+        ("estimate net.py:Net --profile told.ampere --carbon Oz", 1, "is no country"),
+        ("estimate net.py:Net --profile told.ampere --carbon no.csv", 1, "no.csv cannot be read"),
+        ("estimate net.py:Net --profile told.ampere --carbon numbers", 1, "its first line is"),
+        ("estimate net.py:Net --profile told.ampere --price 5", 1, "give 0.30EUR/kWh"),
     ],
 )
 @pytest.mark.usefixtures("files")
 def test_bad_input_is_one_line(line: str, code: int, says: str) -> None:
     check_bad_line(line, code, says)
+
+
+JOB = ("--epochs", 3, "--samples", 95, "--batch-size", 10)
+
+
+def test_a_whole_job_has_a_line_for_each_part(told: Path, tmp_path: Path) -> None:
+    layers = layers_file(tmp_path / "layers.jsonl", plain_model(16))
+    line = ("estimate", "--profile", told, "--layers", layers, *JOB)
+    around = ("--validation-samples", 20, "--data-s-per-batch", 0.1, "--accumulate", 2)
+    row = answer(run(*line, *around, "--json"))
+    assert [part["name"] for part in row["parts"]] == ["training", "validation", "data loading"]
+    assert [part["batches"] for part in row["parts"]] == [30, 6, 36]
+    assert (row["steps"], row["job"]["accumulate"], row["not_in_it"]) == (15, 2, ["checkpoints"])
+    assert row["energy_j"] == pytest.approx(sum(part["energy_j"] for part in row["parts"]))
+    text = run(*line, *around).stdout
+    assert text.startswith("15 training steps with validation and data loading: ")
+    for name in ("training", "validation", "data loading"):
+        assert sum(each.startswith(f"{name} ") for each in text.splitlines()) >= 1
+    assert "not in it     checkpoints" in text
+
+
+def test_a_metered_loader_is_part_of_a_job(told: Path, tmp_path: Path) -> None:
+    layers = layers_file(tmp_path / "layers.jsonl", plain_model(16))
+    loader = tmp_path / "loader.json"
+    row = {"energy_j_per_batch": 0.2, "time_s_per_batch": 0.05, "provenance": "modelled"}
+    loader.write_text(json.dumps({**row, "samples_per_batch": 10, "device_name": "pi"}))
+    line = ("estimate", "--profile", told, "--layers", layers, *JOB, "--loader-measured", loader)
+    parts = answer(run(*line, "--json"))["parts"]
+    assert parts[1]["energy_j"] == pytest.approx(30 * 0.2)
+    loader.write_text("{}")
+    done = run(*line)
+    assert done.exit_code == 1
+    assert last_line(done).startswith(f"error: {loader}: time_s_per_batch is missing")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ("--accumulate 0", "--accumulate"),
+        ("--ranks 0", "--ranks"),
+        ("--validations 2", "--validations needs --validation-samples"),
+        ("--validation-samples 20", "needs --validations: how often?"),
+        ("--data-j-per-batch 2", "goes with --data-s-per-batch"),
+        ("--data-s-per-batch 2 --loader-measured x", "give either --data-s-per-batch or"),
+        ("--data-s-per-batch 0", "not a number above 0"),
+    ],
+)
+@pytest.mark.usefixtures("files")
+def test_a_job_that_cannot_be_is_one_line(options: str, says: str) -> None:
+    check_bad_line(f"estimate net.py:Net --profile told.ampere {options}", 2, says)

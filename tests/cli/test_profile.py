@@ -120,7 +120,7 @@ def test_ctrl_c_keeps_what_was_measured_and_goes_on(net: Path) -> None:
     try:
         wait_for(lambda: path.exists() and path.read_text().count("\n") > 2, process)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=10)
+        out, err = process.communicate(timeout=60)
     finally:
         process.kill()
     assert (process.returncode, out) == (130, "")
@@ -187,7 +187,7 @@ def test_ctrl_c_in_the_first_burst(
         ("profile net.py:Net", 2, "--profile"),
         ("profile net.py:Net --profile p --measurements 1", 1, "2 or more"),
         ("profile net.py:Net --profile p --energy-limit 0", 2, "not a number above 0"),
-        ("profile net.py:Net --profile p --candidate magic", 1, "magic"),
+        ("profile net.py:Net --profile p --device simulated:xavier --candidate magic", 1, "magic"),
         ("profile net.py:Net --profile p --device magic", 1, "unknown device"),
         ("profile net.py:Net --profile p --device simulated:abacus", 1, "use one of"),
         ("profile net.py:Net --profile p --device recorded:missing", 1, "does not exist"),

@@ -77,7 +77,7 @@ def test_what_a_profile_was_made_for_is_not_built_by_itself(tmp_path: Path) -> N
         ("layers hf:write", 1, "did you mean writer?"),
         ("layers hf:writer --sequence 65", 1, "takes 64 tokens at most"),
         ("layers hf:writer --task masked-lm", 1, "it has causal-lm, classification"),
-        ("measure timm:tinny", 1, "did you mean tiny"),
+        ("measure timm:tinny --device simulated:xavier", 1, "did you mean tiny"),
         ("estimate --layers x.json --profile p.ampere --task ctc", 2, "go with hf:MODEL"),
         ("ask --profile p.ampere --sequence 8", 2, "go with hf:MODEL"),
         ("devices compare . zoo:lenet5 --sequence 8", 2, "go with hf:MODEL"),

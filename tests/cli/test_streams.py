@@ -48,7 +48,7 @@ def shell(line: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str
     """What `ampere` does in a line of a shell."""
     text = line.replace("ampere", f"{sys.executable} -m ampere", 1)
     return subprocess.run(
-        ["sh", "-c", text], capture_output=True, text=True, timeout=60, cwd=cwd, check=False
+        ["sh", "-c", text], capture_output=True, text=True, timeout=240, cwd=cwd, check=False
     )
 
 

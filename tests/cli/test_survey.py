@@ -11,18 +11,17 @@ from ampere.cli import options
 from ampere.errors import Busy
 from cli.runner import answer, check_bad_line, last_line, run
 from fakes import FakeDevice
-from surveyed import cost
+from surveyed import cost, kept_candidates
 
-LINE = ("survey", "--profile", "s.ampere", "--like", "net.py:Net", "--energy-limit", 30)
+LINE = ("survey", "--profile", "s.ampere", "--like", "net.py:Net", "--energy-limit", 8)
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch, net: Path) -> None:
-    """Few and small networks, on a device that knows what calls cost."""
+    """Few networks, that are read already, on a device that knows what calls cost."""
     monkeypatch.setattr(surveyor, "POOL", 8)
     monkeypatch.setattr(surveyor, "START", 6)
-    monkeypatch.setattr(surveyor, "MOST_FLOPS", 1e8)
-    monkeypatch.setattr(surveyor, "FIRST_FLOPS", 3e7)
+    monkeypatch.setattr(surveyor, "candidates", kept_candidates)
     monkeypatch.setattr(options.Machine, "open", lambda self: FakeDevice(cost))
 
 

@@ -238,17 +238,16 @@ def test_a_name_of_ones_own_leads_nowhere() -> None:
 
 
 @pytest.fixture
-def whole(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What an experiment finds where there is room; fine pictures take time."""
+def coarse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fine pictures take time."""
     monkeypatch.setattr("ampere_paper.figures.style.DPI", 30)
-    (outcome,) = reproduce("whole", ONE, ["fig5"]).outcomes
-    return outcome.data
 
 
-def test_a_run_goes_on_after_a_full_disk(whole: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("coarse")
+def test_a_run_goes_on_after_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         disk = Disk(patch, 10**6)
-        reproduce("count", ONE, ["fig5"])
+        (whole,) = reproduce("whole", ONE, ["fig5"]).outcomes
         writes = 10**6 - disk.left
     for number in (0, writes // 2, writes - 7, writes - 5, writes - 2):  # the last is of a folder
         folder = Path(f"out{number}")
@@ -263,10 +262,11 @@ def test_a_run_goes_on_after_a_full_disk(whole: Any, monkeypatch: pytest.MonkeyP
         measured = {path: path.read_bytes() for path in folder.glob("journals/*.ampere")}
         assert not reproduce(folder, ONE, ["fig5"]).failed
         assert all(path.read_bytes().startswith(rows) for path, rows in measured.items())
-        assert data_of(folder, "fig5")[0]["widths"] == whole[0]["widths"]
+        assert data_of(folder, "fig5")[0]["widths"] == whole.data[0]["widths"]
 
 
-def test_the_command_says_it_in_a_line(whole: Any) -> None:
+@pytest.mark.usefixtures("coarse")
+def test_the_command_says_it_in_a_line() -> None:
     line = ["reproduce", "--quick", "--only", "fig5", "--device", "xavier", "-o", "out"]
     with no_file_larger_than(1500):
         said = refusal(*line)
@@ -274,11 +274,13 @@ def test_the_command_says_it_in_a_line(whole: Any) -> None:
     assert run(*line).exit_code == 0
 
 
-def test_figures_stay_until_there_are_new_ones(whole: Any) -> None:
+@pytest.mark.usefixtures("coarse")
+def test_figures_stay_until_there_are_new_ones() -> None:
     from ampere_paper.results.folder import Results
 
+    (whole,) = reproduce("whole", ONE, ["fig5"]).outcomes
     results = Results.open("whole")
     drawn = {path: path.read_bytes() for path in Path("whole/figures").iterdir()}
     with no_file_larger_than(1500), pytest.raises(DataError, match="File too large"):
-        results.show(EXPERIMENTS["fig5"], whole)
+        results.show(EXPERIMENTS["fig5"], whole.data)
     assert {path: path.read_bytes() for path in Path("whole/figures").iterdir()} == drawn

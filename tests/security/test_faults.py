@@ -1,6 +1,6 @@
 """Faults under load: commands and workers are killed, disks are full, clocks go back, two write.
 
-Real commands in processes of their own. `AMPERE_KILLS` says how many are killed: ten in every run
+Real commands in processes of their own. `AMPERE_KILLS` says how many are killed: five in every run
 of the tests, 200 by `make faults`. Whatever happens to a command, nothing that it had written down
 is lost, nothing of it is left running, and the same command goes on.
 """
@@ -52,7 +52,7 @@ from .tasks import (
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks processes up as on Linux")
 
-KILLS = int(os.environ.get("AMPERE_KILLS", "10"))
+KILLS = int(os.environ.get("AMPERE_KILLS", "5"))
 THOROUGH = KILLS >= 100  # disks are full at every size, too
 SEED = int(os.environ.get("AMPERE_SEED", time.time_ns() % 10**6))  # which moments
 

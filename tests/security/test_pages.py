@@ -14,13 +14,13 @@ import pytest
 from playwright.sync_api import Browser
 from torch import nn
 
+from ampere.core.budget import parse_budget
 from ampere.core.fingerprint import Fingerprint
 from ampere.evaluation.check import Check
 from ampere.evaluation.evaluation import Evaluation, ModelResult
 from ampere.evaluation.measured import Measured
 from ampere.meters.base import Provenance
 from ampere.profiles.profile import Profile
-from ampere.pruning.budget import parse_budget
 from ampere.pruning.result import Pruning
 from ampere.pruning.search import Search
 from ampere.pytorch.pruning.slimmer import Slim

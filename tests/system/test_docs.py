@@ -25,7 +25,7 @@ TO_BE_WRITTEN = {
     "src/ampere/meters/drivers/plug.py",
     "tests/meters/test_plug.py",
 }
-ENTRY_POINTS = {"ampere.commands", "ampere.meters"}
+ENTRY_POINTS = {"ampere.commands", "ampere.meters", "ampere.sinks"}
 ROOMS = ["benchmarks", "docs", "examples", "paper", "src", "tests"]
 FILES = [path.as_posix() for room in ROOMS for path in (ROOT / room).rglob("*.*")]
 

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "ampere"
 MAP = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-LEAST, MOST = 3, 14  # modules of a room
+LEAST, MOST = 3, 16  # modules of a room
 
 
 def rooms() -> set[str]:
@@ -82,5 +82,5 @@ def test_every_function_that_the_map_names_is_there() -> None:
     files = {path.stem for path in SOURCE.rglob("*.py")} | {path.name for path in SOURCE.rglob("*")}
     defined = set(re.findall(r"^\s*(?:def|class) (\w+)|^(\w+)(?:: .+)? = ", source, re.MULTILINE))
     flat = {part for pair in defined for part in pair if part}
-    others = {"commands", "rung", "MeterContract"}  # an entry point, an attribute, of the tests
+    others = {"commands", "sinks", "rung", "MeterContract"}  # entry points, an attribute, of tests
     assert names - flat - files - others == set()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
+from ampere.core.rates import Rate
 from ampere.estimators.base import Cost, Line
 from ampere.evaluation.check import Check
 from ampere.evaluation.evaluation import Evaluation, ModelResult
@@ -76,6 +77,11 @@ def an_uncovered_estimate() -> Estimate:
         battery_wh=None,
         warnings=("not in the total, the profile does not cover them: pool, pool",),
     )
+
+
+def a_priced_estimate() -> Estimate:
+    carbon = Rate(56.0, "gCO2e", "France 2023, Our World in Data", "France", "FRA")
+    return an_estimate(warnings=()).at_rates(carbon, Rate(0.3, "EUR"), 0.0)
 
 
 def an_evaluation() -> Evaluation:
@@ -152,6 +158,7 @@ def a_measurement(**changes: object) -> Measurement:
 PAGES = {
     "estimate": an_estimate,
     "estimate_uncovered": an_uncovered_estimate,
+    "estimate_rates": a_priced_estimate,
     "evaluation": an_evaluation,
     "check": a_check,
     "profile": a_profile,

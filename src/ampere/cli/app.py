@@ -10,20 +10,24 @@ from ampere import __version__
 from ampere.cli.align import ALIGN, PULSE
 from ampere.cli.ask import ASK
 from ampere.cli.calibrate import CALIBRATE
+from ampere.cli.card import CARD
 from ampere.cli.check import CHECK
 from ampere.cli.command import Command, Group, flat, installed_commands
 from ampere.cli.devices import DEVICES
 from ampere.cli.estimate import ESTIMATE
 from ampere.cli.evaluate import EVALUATE
+from ampere.cli.gate import GATE
 from ampere.cli.layers import LAYERS
 from ampere.cli.measure import MEASURE
 from ampere.cli.meters import METERS
 from ampere.cli.profile import PROFILE
 from ampere.cli.prune import PRUNE
 from ampere.cli.report import REPORT
+from ampere.cli.run import RUN
 from ampere.cli.shell import Shell
 from ampere.cli.survey import SURVEY
 from ampere.cli.tell import TELL
+from ampere.cli.watch import WATCH
 from ampere.cli.zoo import ZOO
 
 COMMANDS: tuple[Command | Group, ...] = (  # in the order of `ampere --help`
@@ -36,7 +40,11 @@ COMMANDS: tuple[Command | Group, ...] = (  # in the order of `ampere --help`
     MEASURE,
     EVALUATE,
     PRUNE,
+    GATE,
+    RUN,
     REPORT,
+    WATCH,
+    CARD,
     CHECK,
     DEVICES,
     ASK,

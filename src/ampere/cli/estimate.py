@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,18 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ampere.cli.command import Command
+from ampere.cli.jobs import Around
 from ampere.cli.options import (
     FORMS,
     MANY,
     AcceptBusy,
     AsJson,
+    BatteryWh,
     Job,
     LikeDevices,
     Machine,
     Method,
     MixDevices,
+    Rates,
     TrainingOptions,
-    above_zero,
     at_most,
 )
 from ampere.cli.shell import json_text, say
@@ -70,10 +73,9 @@ def estimate(
     ] = None,
     like_devices: LikeDevices = None,
     job: Job = Job(),
-    battery_wh: Annotated[
-        float | None,
-        typer.Option(metavar="WH", help="What the battery holds.", callback=above_zero),
-    ] = None,
+    around: Around = Around(),
+    battery_wh: BatteryWh = None,
+    rates: Rates = Rates(),
     after_steps: Annotated[
         int | None,
         typer.Option(
@@ -93,7 +95,7 @@ def estimate(
 
     Joules and seconds, with an interval and layer by layer, from a profile that covers its layers.
     With --like-devices, what it does not tell is borrowed from other devices; without --profile,
-    all is.
+    all is. Validation and data loading are in it where they are asked for.
     """
     model, layers = training.named(subject.model or "") or None, subject.layers
     if after_steps is not None and model is None:
@@ -104,13 +106,16 @@ def estimate(
         raise typer.BadParameter("layers say themselves how they are trained: leave that out")
     if job.epochs is not None and layers is not None and training.batch_size is None:
         raise typer.BadParameter("--epochs with --layers needs --batch-size")
+    carbon, price = rates.read()
     if path is None:
         if like_devices is None or after_steps is not None or method != "additive":
             raise typer.BadParameter(_NO_PROFILE)
-        return _printed(_unmeasured(subject, training, job, battery_wh, like_devices), as_json)
+        unmeasured = _unmeasured(subject, training, job, around, battery_wh, like_devices)
+        return _printed(unmeasured.at_rates(carbon, price, time.time()), as_json)
     profile = _loaded(path, method, like_devices)
     settings = training.over(profile.training)
-    steps = job.length(settings.batch_size) or 1
+    whole = around.job(job)
+    steps = None if whole else job.length(settings.batch_size) or 1
     if after_steps is not None and model is not None:
         profile = _sharpened(
             profile, model, training, after_steps, machine, any_device, accept_busy
@@ -118,14 +123,19 @@ def estimate(
     asked = model or subject.read()
     try:
         answer = profile.estimate(
-            asked, training.input, training=settings, steps=steps, battery_wh=battery_wh
+            asked,
+            training.input,
+            training=settings,
+            steps=steps,
+            job=whole,
+            battery_wh=battery_wh,
         )
     except NotCovered:
         raise NotCovered(
             f"{path} covers no layer of {model or layers}: {_made_for(profile)}; profile this model"
             " first, with `ampere profile` and the same options"
         ) from None
-    return _printed(answer, as_json)
+    return _printed(answer.at_rates(carbon, price, time.time()), as_json)
 
 
 def _printed(answer: Estimate, as_json: bool) -> str:
@@ -154,6 +164,7 @@ def _unmeasured(
     subject: Subject,
     training: TrainingOptions,
     job: Job,
+    around: Around,
     battery_wh: float | None,
     like_devices: str,
 ) -> Estimate:
@@ -167,8 +178,14 @@ def _unmeasured(
         from ampere.pytorch.models import read
 
         asked = read(asked, training.input, settings)
-    steps = job.length(settings.batch_size) or 1
-    return borrowing.estimate_unmeasured(asked, entries, steps=steps, battery_wh=battery_wh)
+    whole = around.job(job)
+    if whole is None:
+        steps = job.length(settings.batch_size) or 1
+        return borrowing.estimate_unmeasured(asked, entries, steps=steps, battery_wh=battery_wh)
+    from ampere.profiles.whole_job import whole_job
+
+    step = borrowing.estimate_unmeasured(asked, entries, battery_wh=battery_wh)
+    return whole_job(step, whole, batch_size=settings.batch_size, layers=asked)
 
 
 def _sharpened(

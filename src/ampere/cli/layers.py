@@ -10,6 +10,7 @@ from ampere.cli.options import AsJson, Model, TrainingOptions
 from ampere.cli.shell import json_text
 from ampere.core import units
 from ampere.core.groups import grouped
+from ampere.core.layers import CHECKPOINTED
 from ampere.core.page import table
 from ampere.core.types import Json
 
@@ -76,6 +77,10 @@ def _line(same: Sequence[Layer]) -> tuple[str, ...]:
 def _notes(reading: ModelReading) -> list[str]:
     """What the table does not show: fixed layers, parameters of no layer, missing records."""
     notes = []
+    again = [layer for layer in reading.layers if layer.kind.attributes.get(CHECKPOINTED)]
+    if again:
+        names = ", ".join(dict.fromkeys(layer.name for layer in again))
+        notes.append(f"checkpointed, so that their forward pass runs twice: {names}")
     fixed = {layer.kind for layer in reading.layers if not layer.widths}
     if fixed:
         notes.append(

@@ -12,7 +12,9 @@ import typer
 from ampere.core.training import LOSSES
 
 if TYPE_CHECKING:
+    from ampere.core.rates import Rate
     from ampere.core.training import Training
+    from ampere.core.workloads import Settings
     from ampere.devices.registry import AnyDevice
     from ampere.sittings.effort import Effort
 
@@ -113,6 +115,13 @@ LikeDevices = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one line of JSON.")]
 MixDevices = Annotated[
     bool, typer.Option("--any-device", help="Mix measurements of different devices.")
+]
+BatteryWh = Annotated[
+    float | None, typer.Option(metavar="WH", help="What the battery holds.", callback=above_zero)
+]
+CarbonRate = Annotated[
+    str | None,
+    typer.Option(metavar="FR|FILE", help="What a kWh emits: FR, 56g/kWh or hourly.csv."),
 ]
 AcceptBusy = Annotated[
     bool,
@@ -266,6 +275,26 @@ class Job:
 
 
 @dataclass(frozen=True)
+class Rates:
+    """What a kilowatt-hour emits and costs."""
+
+    carbon: CarbonRate = None
+    price: Annotated[
+        str | None,
+        typer.Option(metavar="PRICE|FILE", help="What it costs: 0.30EUR/kWh or hourly.csv."),
+    ] = None
+
+    def read(self) -> tuple[Rate | None, Rate | None]:
+        """Both, as far as they were said."""
+        from ampere.core.rates import parse_carbon, parse_price
+
+        return (
+            None if self.carbon is None else parse_carbon(self.carbon),
+            None if self.price is None else parse_price(self.price),
+        )
+
+
+@dataclass(frozen=True)
 class Machine:
     """A device in certain settings under a certain meter."""
 
@@ -295,19 +324,24 @@ class Machine:
 
     def open(self) -> AnyDevice:
         """The device that these options describe; whoever opens it closes it."""
-        from ampere.core.workloads import Settings
         from ampere.devices.registry import open_device
         from ampere.meters.registry import parse_meter
 
-        settings = Settings(
+        meter, meter_settings = parse_meter(self.meter)
+        return open_device(self.device, self.settings, meter, meter_settings)
+
+    @property
+    def settings(self) -> Settings:
+        """How the framework runs there."""
+        from ampere.core.workloads import Settings
+
+        return Settings(
             accelerator=self.accelerator,
             threads=self.threads,
             compile=self.compile,
             tf32=self.tf32,
             onednn=not self.no_onednn,
         )
-        meter, meter_settings = parse_meter(self.meter)
-        return open_device(self.device, settings, meter, meter_settings)
 
 
 @dataclass(frozen=True)

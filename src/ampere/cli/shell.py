@@ -25,12 +25,28 @@ _EXTRAS = {  # packages that not everybody needs: how they are called, and what 
     "torch": ("PyTorch", "torch"),
     "safetensors": ("safetensors", "prune"),
     "matplotlib": ("matplotlib", "figures"),
+    "tensorboard": ("TensorBoard", "tensorboard"),
+    "mlflow": ("MLflow", "mlflow"),
+    "wandb": ("Weights & Biases", "wandb"),
+    "opentelemetry": ("OpenTelemetry", "opentelemetry"),
 }
 BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C, with what has become of the work so far."""
+
+
+class Answer(str):
+    """What a command says, with an exit code that says something as well."""
+
+    code: int
+
+    def __new__(cls, text: str, code: int = 0) -> Answer:
+        """A text and a code."""
+        answer = super().__new__(cls, text)
+        answer.code = code
+        return answer
 
 
 class Shell(TyperCommand):
@@ -48,6 +64,8 @@ class Shell(TyperCommand):
             answer = self._answer(ctx, debug)
             if answer:  # `ask` has nothing to say when enough is known: an empty file then
                 _print(answer, debug)
+            if isinstance(answer, Answer) and answer.code:
+                raise typer.Exit(answer.code)
         except BrokenPipeError:  # nobody reads on, so nobody is told
             silence(sys.stdout)
             silence(sys.stderr)

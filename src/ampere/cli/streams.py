@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import TextIO
 
 # Opened the wrong way round: whoever reads or writes is told that it cannot be done.
+_answer = 1
 _CLOSED = {0: os.O_WRONLY, 1: os.O_RDONLY, 2: os.O_WRONLY}
 
 
@@ -27,8 +28,15 @@ def set_apart() -> None:
     sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
     encoding = sys.stdout.encoding if sys.stdout else "utf-8"
-    sys.stdout = os.fdopen(os.dup(1), "w", encoding=encoding, errors="replace", closefd=False)
+    global _answer
+    _answer = os.dup(1)
+    sys.stdout = os.fdopen(_answer, "w", encoding=encoding, errors="replace", closefd=False)
     os.dup2(2, 1)
+
+
+def answer_number() -> int:
+    """The number of the file that standard output is: for a program whose output is the answer."""
+    return _answer
 
 
 def silence(stream: TextIO) -> None:

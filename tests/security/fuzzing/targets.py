@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import ampere
+from ampere.core.boundary.hours import MOST, read_hours
 from ampere.core.boundary.model_names import parse_name
 from ampere.core.boundary.tool import ToolAnswer
+from ampere.core.budget import parse_budget
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer
 from ampere.core.program.structure import Structure
@@ -30,6 +32,7 @@ from ampere.devices.worker_device import WorkerDevice
 from ampere.devices.worker_process import WorkerProcess
 from ampere.errors import LONGEST, AmpereError
 from ampere.estimators.base import usable
+from ampere.gates.story import Reason
 from ampere.meters.calibration import stored
 from ampere.meters.drivers import iphone
 from ampere.meters.drivers.iphone import IphoneMeter
@@ -40,12 +43,14 @@ from ampere.meters.trace_files import read_trace
 from ampere.profiles.estimate import Estimate
 from ampere.profiles.fit_cache import FitCache
 from ampere.profiles.profile import Profile
-from ampere.pruning.budget import parse_budget
 from ampere.records.alignment import align
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
 from ampere.records.rows import read_layer_file, read_rows
+from ampere.reports.live.desk import ALL, Desk
+from ampere.reports.live.watch import Watch
 from fakes import VARIANT, exact, plain_model
+from told_runs import ended, looks, started, text_of
 
 SLOW = 25  # every how many inputs what takes long is done, too
 HERE = Path("input")  # in a folder of the fuzzer's own
@@ -301,6 +306,26 @@ def _trace_seeds() -> list[bytes]:
     return [text.encode() for text in (generic, totals, monsoon)]
 
 
+def _story(data: bytes, slow: bool) -> None:
+    """What a gate has told of a run: any page can be made of it, with the damage said."""
+    watch = Watch([Path(_written(data))])
+    watch.catch_up()
+    (row,) = watch.to_json()
+    json.dumps(row, allow_nan=False)
+    assert 0 <= row["spent_j"] < math.inf
+    if slow:
+        page = Desk(watch).page(ALL)
+        assert page is not None
+        json.dumps(page.pieces(), allow_nan=False)
+        page.html("live").encode()
+
+
+def _story_seeds() -> list[bytes]:
+    *told, last = looks(until=60)
+    stopped = [started(notes=("a",)), *told, last, ended(last, Reason.BUDGET)]
+    return [text_of(stopped).encode(), text_of([*stopped, started(spent_j=9.0), last]).encode()]
+
+
 def _calibration(data: bytes, slow: bool) -> None:
     path = Path(os.environ["XDG_CONFIG_HOME"]) / "ampere" / "calibration.json"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -365,9 +390,28 @@ def _texts_seeds() -> list[bytes]:
         b"50%",
         b"2.5 J/step",
         b"800Wh",
+        b"30% battery",
+        b"0.5kgCO2e",
+        b"$1.50",
         b"simulated:xavier,seed=3",
         b"recorded:input",
         b"ssh:pi@raspberrypi,python=/usr/bin/python3",
+    ]
+
+
+def _hours(data: bytes, slow: bool) -> None:
+    """What a kilowatt-hour emits or costs, hour by hour."""
+    hours = read_hours(_written(data), lambda title: ("g", 1.0), "", least=-MOST)
+    for begin_s, end_s in ((1.7e9, 1.7e9 + 5000), (0.0, 1e12)):
+        mean, known = hours.over(begin_s, end_s)
+        assert abs(mean) <= 1.001 * MOST and 0 <= known <= 1
+
+
+def _hours_seeds() -> list[bytes]:
+    return [
+        b"hour,value\n0,56.1\n7,210\n23,31\n",
+        b"time,EUR/MWh\n2026-01-31T14:00+01:00,80.5\n2026-01-31T15:00+01:00,-3\n",
+        b"timestamp,g/kWh\n1700000000,56\n1700003600,57\n",
     ]
 
 
@@ -433,9 +477,11 @@ TARGETS = (
     Target("kept_fit", _kept_fit, _kept_fit_seeds),
     Target("trace", _trace, _trace_seeds),
     Target("calibration", _calibration, _calibration_seeds),
+    Target("story", _story, _story_seeds),
     Target("shelly", _shelly, _shelly_seeds),
     Target("iphone", _iphone, _iphone_seeds),
     Target("texts", _texts, _texts_seeds),
+    Target("hours", _hours, _hours_seeds),
     Target("results", _results, _results_seeds),
 )
 
