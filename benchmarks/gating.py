@@ -1,6 +1,6 @@
 """Gates: does a forecast hold while a job runs, and does the run end inside its budget?
 
-    python benchmarks/gating.py               # ten minutes; leave the machine alone
+    python benchmarks/gating.py               # a quarter of an hour; leave the machine alone
     python benchmarks/gating.py --tables      # of what is kept
     python benchmarks/gating.py --quick       # a few jobs, to see that it runs
 
@@ -8,7 +8,8 @@ Jobs are random members of five families, trained for real on this machine (mode
 the same on simulated phones and boards with batteries and heat. Epochs have data loading in every
 step and, drawn at random, validation and a checkpoint at their ends. Every job is run to its end
 once, and what the meter showed after each step is kept; gates with budgets of 60 to 140 % of that
-total are then led through the same readings. Some jobs are run once more under a live gate.
+total are then led through the same readings, once told of the validation (`ampere.Job`), and once
+not. Some jobs are run once more under a live gate.
 
 Beside the gate: carbontracker's way (the mean of the epochs so far × epochs), and the estimate made
 before the run. The table goes to docs/paper/gating.md, what was measured to benchmarks/results.
@@ -39,6 +40,8 @@ from ampere.devices.base import Device
 from ampere.devices.simulated import SimulatedDevice
 from ampere.gates.forecast import Forecaster, Prior
 from ampere.gates.gate import Gate
+from ampere.gates.interludes import Validation
+from ampere.gates.outlook import prior_of
 from ampere.gates.terms import Terms
 from ampere.meters.base import Meter, Provenance, Reading, Resolution
 from ampere.meters.drivers.cpu import CpuMeter
@@ -47,7 +50,7 @@ from ampere.sittings.effort import Effort
 FAMILIES = ("lenet5", "cnn5", "har", "lstm", "transformer")
 DEVICES = ("xavier", "tx2", "oppo", "server")
 SHARES = (0.01, 0.05, 0.2, 0.5)
-JOBS, LIVE, SIMULATED = 12, 3, 2  # of a family; of these live; of a family on each device
+JOBS, LIVE, SIMULATED = 20, 4, 2  # of a family; of these live; of a family on each device
 JOB_S = (3.0, 6.0)
 KEPT = RESULTS / "gating.json.gz"
 BARS = "at most 2 % over, by a window; median unused at most 5 %; at most 5 % stopped without need"
@@ -69,6 +72,12 @@ class Trace:
     estimate_std_j: float
     estimate_s: float
     resolution: tuple[float, float]
+    validation: dict[str, Any] | None = None  # as it was told
+
+    def prior(self, told: bool = True) -> Prior:
+        """What was estimated of a step, with validation or without."""
+        validation = Validation(**self.validation) if told and self.validation else None
+        return Prior(self.estimate_j, self.estimate_std_j, self.estimate_s, validation=validation)
 
     @property
     def steps(self) -> int:
@@ -121,6 +130,7 @@ class Job:
         self.validation_steps = int(self.epoch_steps * rng.uniform(0.05, 0.3))
         self.loading = rng.choice((0, 2_000, 20_000))  # numbers that are drawn for a batch
         self.saves = rng.random() < 0.5
+        self.validated = self.validation_steps if self.validates else 0
         self._torch = torch
         self._model: Any = self.trainer.model if hasattr(self.trainer, "model") else None
 
@@ -139,6 +149,18 @@ class Job:
         if self.saves and self._model is not None:
             with tempfile.TemporaryFile() as file:
                 self._torch.save(self._model.state_dict(), file)
+
+
+def told(
+    profile: ampere.Profile, member: Network, epochs: int, steps: int, validated: int
+) -> dict[str, Any] | None:
+    """What a user who says how the job validates lets the gate know."""
+    if not validated:
+        return None
+    samples = validated * profile.training.batch_size
+    job = ampere.Job(steps=steps, validations=epochs, validation_samples=samples)
+    validation = prior_of(profile.estimate(member.layers, job=job)).validation
+    return None if validation is None else asdict(validation)
 
 
 def run_to_the_end(job: Job) -> tuple[list[float], list[float]]:
@@ -182,6 +204,7 @@ def real_jobs(
                 *(job.epoch_steps, job.validates),
                 *(estimate.energy_j, estimate.energy_j_std, estimate.time_s or 0.0),
                 (0.0, 0.0),
+                told(profile, member, job.steps // job.epoch_steps, job.steps, job.validated),
             )
             sys.stderr.write(f"\r{family} {number + 1}/{args.jobs} {trace.steps} steps   ")
             yield trace, lambda share, job=job, trace=trace: run_live(job, trace, share)  # type: ignore[misc]
@@ -194,7 +217,7 @@ def run_live(job: Job, trace: Trace, share: float) -> dict[str, Any]:
     gate = Gate(
         Terms(budget_j=budget_j, steps=job.steps, on_refusal="warn"),
         CpuMeter,
-        prior=Prior(trace.estimate_j, trace.estimate_std_j, trace.estimate_s),
+        prior=trace.prior(),
         watch=lambda text: None,
     )
     before = outside.read()
@@ -255,20 +278,23 @@ def simulated_job(
         *(steps // epochs, validates),
         *(together * estimate.energy_j, together * estimate.energy_j_std, 1.0),
         (resolution.energy_j, resolution.period_s),
+        told(profile, member, epochs, steps, round(pause_s) if validates else 0),
     )
 
 
 # ---------------------------------------------------------------------- gates over traces
 
 
-def replay(trace: Trace, share: float | None) -> tuple[Gate, dict[float, Any], int]:
+def replay(
+    trace: Trace, share: float | None, told: bool = True
+) -> tuple[Gate, dict[float, Any], int]:
     """A gate led through a trace; without a budget it tells its forecasts."""
     meter = TraceMeter(trace)
     budget_j = None if share is None else share * trace.true_j[-1]
     gate = Gate(
         Terms(budget_j=budget_j, steps=trace.steps, on_refusal="warn"),
         lambda: meter,
-        prior=Prior(trace.estimate_j, trace.estimate_std_j, trace.estimate_s),
+        prior=trace.prior(told),
         watch=lambda text: None,
         clock=lambda: trace.times_s[meter.at],
     )
@@ -300,8 +326,7 @@ def judge(trace: Trace) -> dict[str, Any]:
     rows: dict[str, Any] = {"where": trace.where, "family": trace.family, "forecasts": {}}
     estimate_j = trace.steps * trace.estimate_j
     rows["estimate"] = estimate_j / truth_j - 1
-    prior = Prior(trace.estimate_j, trace.estimate_std_j, trace.estimate_s)
-    before = Forecaster(prior).rest(trace.steps, 0)
+    before = Forecaster(trace.prior()).rest(trace.steps, 0)
     rows["before"] = [
         before.energy_j / truth_j - 1,
         before.quantile(0.05) <= truth_j <= before.quantile(0.95),
@@ -316,20 +341,20 @@ def judge(trace: Trace) -> dict[str, Any]:
             "epochs": None if epochs_j is None else epochs_j / truth_j - 1,
         }
     rng = random.Random(f"{trace.where} {trace.model} {trace.steps}")
-    rows["budgets"] = []
+    window_j = max(b - a for a, b in zip(trace.true_j, trace.true_j[1:], strict=False))
+    rows["budgets"], rows["untold"] = [], []
     for _ in range(3):
         share = rng.uniform(0.6, 1.4)
-        gate, _, at = replay(trace, share)
-        spent = trace.true_j[at] / (share * truth_j)
-        window = max(b - a for a, b in zip(trace.true_j, trace.true_j[1:], strict=False))
-        rows["budgets"].append(
-            {
-                "share": share,
-                "stopped": gate.should_stop,
-                "spent": spent,
-                "window": window / (share * truth_j),
-            }
-        )
+        for name, told in (("budgets", True), ("untold", False)):
+            gate, _, at = replay(trace, share, told)
+            rows[name].append(
+                {
+                    "share": share,
+                    "stopped": gate.should_stop,
+                    "spent": trace.true_j[at] / (share * truth_j),
+                    "window": window_j / (share * truth_j),
+                }
+            )
     return rows
 
 
@@ -412,8 +437,11 @@ def tables(kept: dict[str, Any]) -> str:
     if live:
         lines.append(budget_line("this machine, live", live))
     if far:
-        budgets = [each for row in far for each in row["budgets"]]
-        lines.append(budget_line("simulated", budgets))
+        lines.append(budget_line("simulated", [each for row in far for each in row["budgets"]]))
+    for name, some in (("this machine, replayed", here), ("simulated", far)):
+        untold = [each for row in some for each in row["untold"]]
+        if untold:
+            lines.append(budget_line(f"{name}, validation not told", untold))
     own_s = kept["own_s"]
     lines += [
         "",

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.errors import DataError
-from ampere.gates.forecast import Forecast, Forecaster, Interludes, Lap, Prior
+from ampere.gates.forecast import Forecast, Forecaster, Lap, Prior
+from ampere.gates.interludes import Interludes, Validation
 
 
 def told(costs: list[float], prior: Prior | None = None, steps: int = 10) -> Forecaster:
@@ -126,8 +127,8 @@ def test_interludes_come_at_the_ends_of_epochs() -> None:
     energy_j, std_j = interludes.ahead(1000.0, 250, 250, 100)
     assert energy_j == pytest.approx(3 * 30.0)
     assert std_j > 0
-    assert interludes.due_j(298, 100) == 30.0
-    assert interludes.due_j(240, 100) == 0.0
+    assert interludes.due_j(298, 100, 1.0) == 30.0
+    assert interludes.due_j(240, 100, 1.0) == 0.0
 
 
 def test_interludes_of_their_own_rhythm() -> None:
@@ -136,6 +137,23 @@ def test_interludes_of_their_own_rhythm() -> None:
         interludes.tell(10.0, step)
     energy_j, _ = interludes.ahead(1000.0, 500, 150, 10_000)  # one epoch is the whole run
     assert energy_j == pytest.approx(100.0)
+
+
+def test_validation_that_was_told_is_worth_as_many_steps() -> None:
+    interludes = Interludes(Validation(every=100, worth=20.0, error=0.1))
+    energy_j, std_j = interludes.ahead(1000.0, 500, 0, None)
+    assert (energy_j, std_j) == (pytest.approx(200.0), pytest.approx(20.0))
+    assert interludes.share == pytest.approx(0.2)
+    assert interludes.due_j(50, None, 2.0) == 0.0
+    assert interludes.due_j(99, None, 2.0) == pytest.approx(40.0 * 1.23)
+    interludes.tell(0.5, 42)  # a hiccup is not it
+    interludes.tell_steps(200.0)
+    assert interludes.due_j(99, None, 2.0) > 49.0
+    interludes.tell(44.0, 101)
+    assert interludes.due_j(199, None, 2.0) == pytest.approx(44.0, abs=0.6)
+    assert interludes.dearest_j(2.0) == 44.0
+    energy_j, _ = interludes.ahead(800.0, 400, 100, None)
+    assert energy_j == pytest.approx(4 * 44.0, rel=0.05)
 
 
 def test_before_the_first_interlude_a_little_is_allowed_for() -> None:

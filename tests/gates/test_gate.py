@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from ampere.errors import DataError, MeterError
 from ampere.gates.forecast import Prior
+from ampere.gates.interludes import Validation
 from ampere.gates.sinks.json_lines import JsonLinesSink
 from ampere.gates.story import Reason, Start, Status, Verdict, last_event
 from ampere.gates.terms import Terms
@@ -74,6 +75,20 @@ def test_validation_that_comes_every_epoch_is_foreseen() -> None:
     assert world.meter.energy_j <= 700.0
     middle = next(status for status in world.listener.statuses if status.step >= 150)
     assert middle.forecast_j == pytest.approx(4 * 240.0, rel=0.08)
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_the_first_validation_is_foreseen_if_it_was_told(told: bool) -> None:
+    """Steps take 2 J, the validation after the 100th takes 60 J; the budget ends in it."""
+    world = World()
+    validation = Validation(every=100, worth=25.0, error=0.1) if told else None
+    gate = world.gate(budget_j=240.0, steps=300, prior=Prior(2.0, 0.1, 0.1, validation=validation))
+    with gate:
+        world.train(gate, 100)
+        if not gate.should_stop:
+            world.spend(60.0, 3.0)
+    assert gate.should_stop == told
+    assert (world.meter.energy_j <= 240.0) == told
 
 
 def test_warn_lets_it_go_on_and_says_so_once() -> None:

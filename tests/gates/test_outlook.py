@@ -11,7 +11,7 @@ import ampere
 from ampere.errors import DataError, NotCovered, Refused
 from ampere.gates.opening import Wish, look_before
 from ampere.gates.outlook import Decision, Outlook, Suggestion, look_ahead, prior_of
-from ampere.gates.suggestions import Job
+from ampere.gates.suggestions import Asked
 from ampere.gates.terms import Terms
 from ampere.meters.base import Provenance
 from ampere.meters.drivers.battery import capacity_j
@@ -65,15 +65,15 @@ def test_what_is_not_covered_cannot_be_judged() -> None:
         prior_of(replace(estimate(), uncovered=(layer("mystery"),)))
 
 
-def job(steps: int = 1000, **changes: object) -> tuple[Job, float]:
+def job(steps: int = 1000) -> tuple[Asked, float]:
     profile = known_profile()
-    asked = Job("zoo:cnn5", None, profile.training, profile, **changes)  # type: ignore[arg-type]
-    return asked, asked.estimate(steps).energy_j
+    asked = Asked("zoo:cnn5", None, profile.training, profile, ampere.Job(steps=steps))
+    return asked, asked.estimate().energy_j
 
 
 def ahead(share: float) -> Outlook:
     asked, energy_j = job()
-    return look_before(asked, Wish(share * energy_j), Terms(steps=1000))
+    return look_before(asked, Wish(share * energy_j), Terms())
 
 
 def test_a_job_that_fits_needs_no_suggestion() -> None:
@@ -89,7 +89,7 @@ def test_what_would_fit_is_estimated_like_the_job() -> None:
     fewer = int(by_change["steps"].text.split(" ")[0].replace(",", ""))
     assert 300 < fewer < 600
     asked, energy_j = job(fewer)
-    again = look_before(asked, Wish(0.6 * energy_j / fewer * 1000), Terms(steps=fewer))
+    again = look_before(asked, Wish(0.6 * energy_j / fewer * 1000), Terms())
     assert again.decision is Decision.ALLOW
     assert "of 32" in by_change["widths"].text or " of " in by_change["widths"].text
 
@@ -98,11 +98,51 @@ def test_another_device_that_would_do(tmp_path: Path) -> None:
     library = open_library(a_fleet(tmp_path / "fleet"))
     profile = library.find("tx2").profile
     layers = plain_model(30)
-    asked = Job(layers, None, profile.training, profile, library)
-    energy_j = asked.estimate(10).energy_j
-    outlook = look_before(asked, Wish(0.6 * energy_j), Terms(steps=10))
+    asked = Asked(layers, None, profile.training, profile, ampere.Job(steps=10), library)
+    energy_j = asked.estimate().energy_j
+    outlook = look_before(asked, Wish(0.6 * energy_j), Terms())
     devices = [each.text for each in outlook.suggestions if each.change == "device"]
     assert [text.split(" ")[0] for text in devices] == ["box"]  # a third; the laptop has two
+
+
+WHOLE = ampere.Job(
+    epochs=10, samples=1000, validation_samples=400, loading=ampere.Loading(0.01, 0.02)
+)
+
+
+def whole(job: ampere.Job = WHOLE) -> Asked:
+    profile = known_profile()
+    return Asked("zoo:cnn5", None, replace(profile.training, batch_size=10), profile, job)
+
+
+def test_of_a_whole_job_its_validation_and_its_loading_are_foreseen() -> None:
+    estimate = whole().estimate()
+    prior = prior_of(estimate)
+    assert prior.loading and prior.validation is not None
+    assert prior.validation.every == 100
+    total_j = prior.energy_j * (1000 + 10 * prior.validation.worth)
+    assert total_j == pytest.approx(estimate.energy_j)
+    outlook = look_ahead(estimate, Terms(budget_j=2 * total_j))
+    assert outlook.forecast.energy_j == pytest.approx(total_j)
+    assert outlook.sentence.endswith("with a probability of 100.0 %")
+    assert "with loading and validation as told" in outlook.sentence
+    spread = (outlook.interval[1] - outlook.interval[0]) / total_j
+    told = (estimate.energy_j_interval[1] - estimate.energy_j_interval[0]) / total_j
+    assert told < spread < 2 * told
+
+
+def test_of_a_whole_job_fewer_epochs_would_fit() -> None:
+    energy_j = whole().estimate().energy_j
+    outlook = look_before(whole(), Wish(0.6 * energy_j), Terms())
+    assert outlook.terms.steps == 1000
+    (shorter,) = [each for each in outlook.suggestions if each.change == "epochs"]
+    assert shorter.text.endswith("epochs instead of 10")
+    assert 0.3 * energy_j < (shorter.energy_j or 0) < 0.6 * energy_j
+
+
+def test_ranks_have_gates_of_their_own() -> None:
+    with pytest.raises(DataError, match="leave ranks out"):
+        whole(ampere.Job(steps=10, ranks=2))
 
 
 def test_the_page_of_an_outlook() -> None:
@@ -174,6 +214,8 @@ def test_a_share_is_of_what_was_estimated() -> None:
         ({"budget": "2J/step"}, "length"),
         ({"budget": "50%"}, "what the full model takes"),
         ({"budget": "5J", "profile": "x.ampere"}, "a model and a profile go together"),
+        ({"budget": "5J", "job": WHOLE}, "without a model"),
+        ({"budget": "5J", "job": WHOLE, "steps": 5}, "leave steps and epochs out"),
         ({"budget": "5J", "sinks": ("pigeon",), "run": "r"}, "no sink named 'pigeon'"),
     ],
 )

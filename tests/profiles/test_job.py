@@ -33,10 +33,13 @@ ROW = {
         (Job(steps=7, accumulate=4), Count(7, 28, 0)),
         (Job(epochs=3, samples=95), Count(30, 30, 0)),
         (Job(epochs=3, samples=95, accumulate=4), Count(9, 30, 0)),
-        (Job(epochs=3, samples=95, validation_samples=21), Count(30, 30, 9)),
-        (Job(steps=7, validation_samples=20, validations=5), Count(7, 7, 10)),
+        (Job(epochs=3, samples=95, validation_samples=21), Count(30, 30, 9, validations=3)),
+        (Job(steps=7, validation_samples=20, validations=5), Count(7, 7, 10, validations=5)),
         (Job(epochs=1, samples=100, ranks=3), Count(4, 4, 0, ranks=3)),
-        (Job(epochs=2, samples=80, validation_samples=40, ranks=4), Count(4, 4, 2, ranks=4)),
+        (
+            Job(epochs=2, samples=80, validation_samples=40, ranks=4),
+            Count(4, 4, 2, ranks=4, validations=2),
+        ),
     ],
 )
 def test_a_job_is_counted_for_each_rank(job: Job, count: Count) -> None:

@@ -114,8 +114,6 @@ def estimate(
         return _printed(unmeasured.at_rates(carbon, price, time.time()), as_json)
     profile = _loaded(path, method, like_devices)
     settings = training.over(profile.training)
-    whole = around.job(job)
-    steps = None if whole else job.length(settings.batch_size) or 1
     if after_steps is not None and model is not None:
         profile = _sharpened(
             profile, model, training, after_steps, machine, any_device, accept_busy
@@ -126,8 +124,7 @@ def estimate(
             asked,
             training.input,
             training=settings,
-            steps=steps,
-            job=whole,
+            job=around.job(job),
             battery_wh=battery_wh,
         )
     except NotCovered:
@@ -178,14 +175,10 @@ def _unmeasured(
         from ampere.pytorch.models import read
 
         asked = read(asked, training.input, settings)
-    whole = around.job(job)
-    if whole is None:
-        steps = job.length(settings.batch_size) or 1
-        return borrowing.estimate_unmeasured(asked, entries, steps=steps, battery_wh=battery_wh)
     from ampere.profiles.whole_job import whole_job
 
     step = borrowing.estimate_unmeasured(asked, entries, battery_wh=battery_wh)
-    return whole_job(step, whole, batch_size=settings.batch_size, layers=asked)
+    return whole_job(step, around.job(job), batch_size=settings.batch_size, layers=asked)
 
 
 def _sharpened(

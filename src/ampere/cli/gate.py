@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ampere.cli.command import Command
+from ampere.cli.jobs import Around
 from ampere.cli.options import (
     AsJson,
     BatteryWh,
@@ -57,6 +58,7 @@ def gate(
     training: TrainingOptions,
     budget: BudgetText = None,
     job: Job = Job(),
+    around: Around = Around(),
     confidence: Annotated[
         float,
         typer.Option(metavar="SHARE", help="How surely the budget shall hold.", callback=share),
@@ -75,22 +77,22 @@ def gate(
     """
     from ampere.gates.opening import Wish, look_before
     from ampere.gates.outlook import Decision
-    from ampere.gates.suggestions import Job as Asked
+    from ampere.gates.suggestions import Asked
     from ampere.gates.terms import Terms
     from ampere.profiles.library import open_library
     from ampere.profiles.profile import Profile
 
     profile = Profile.load(path, keep_fit=True)
     settings = training.over(profile.training)
-    steps = job.length(settings.batch_size)
-    if steps is None:
+    if job.steps is None and job.epochs is None:
         raise typer.BadParameter("how long is the job? give --steps, or --epochs with --samples")
     if budget is None:
         raise typer.BadParameter("which budget? give --budget 5Wh")
     library = None if devices is None else open_library(devices)
-    asked = Asked(training.named(model), training.input, settings, profile, library)
+    whole = around.job(job)
+    asked = Asked(training.named(model), training.input, settings, profile, whole, library)
     wish = Wish(budget, rates.carbon, rates.price, battery_wh)
-    outlook = look_before(asked, wish, Terms(steps=steps, confidence=confidence))
+    outlook = look_before(asked, wish, Terms(confidence=confidence))
     code = REFUSED if outlook.decision is Decision.REFUSE else 0
     return Answer(json_text(outlook.to_json()) if as_json else repr(outlook), code)
 

@@ -82,12 +82,10 @@ class Around:
         if self.data_s_per_batch is not None and self.loader_measured is not None:
             raise typer.BadParameter("give either --data-s-per-batch or --loader-measured")
 
-    def job(self, length: Job) -> jobs.Job | None:
-        """The whole job; None if it is nothing but steps."""
+    def job(self, length: Job) -> jobs.Job:
+        """The whole job: one step if nothing was said of its length."""
         from ampere.profiles import job as jobs
 
-        if self == Around():
-            return None
         validated = self.validation_samples is not None
         if validated and length.epochs is None and self.validations is None:
             raise typer.BadParameter(

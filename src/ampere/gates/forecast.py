@@ -10,8 +10,8 @@ Notation (k a lap: steps between two looks that are about a second apart)
 
     y_k = µ + x_k + ε_k
 
-The estimate knows neither data loading nor validation: µ learns what they add to each step, and
-interludes (validation, checkpoints: long pauses between steps) are counted apart. σ, τ and ρ are
+What a step takes beside its estimate, such as data loading, µ learns; interludes (validation,
+checkpoints: long pauses between steps) are counted apart (interludes.py). σ, τ and ρ are
 not known: a Kalman filter runs for each of a few values, and their evidence weighs them, so that a
 steady device gets a narrow interval and a moody one a wide one. Each filter takes a lap that it
 cannot believe for a jump of the level, where that is likelier in spite of jumps being rare.
@@ -32,10 +32,12 @@ from ampere.core.arrays import Array
 from ampere.core.boundary.fields import Fields
 from ampere.core.types import Json
 from ampere.errors import DataError
+from ampere.gates.interludes import Interludes, Validation
 
 CONFIDENCE = 0.9
 LOADING = 0.04  # usual share of loading in a step, beyond what was estimated
 LOADING_STD = 0.12
+TOLD_LOADING_STD = 0.05  # where the estimate has it
 UNKNOWN_STD = 10.0  # of a level that nobody estimated
 COLD_STD = 0.3  # the first lap has compilation, caches and allocation in it
 MOODS = ((0.005, 0.35), (0.03, 0.35), (0.1, 0.2), (0.25, 0.1))  # σ and how usual it is
@@ -46,19 +48,26 @@ RARE = 0.01  # laps with a jump
 WARM = 3  # laps before one can be unbelievable
 MOST_JUMPS = 4.0
 JUMPS_AHEAD = 0.05  # in a whole run, as long as none was seen
-UNSEEN = (0.02, 0.04)  # mean and deviation of interludes' share as long as none was seen
-OFTEN = 0.6  # of an epoch: interludes that come more often are not its ends
-DUE = 0.95  # of the steps between interludes, after which the next may come
 MOST_LOG = 700.0
 
 
 @dataclass(frozen=True)
 class Prior:
-    """What was estimated of a step before the run."""
+    """What was estimated of a step before the run.
+
+    Args:
+        energy_j: Joules of a step.
+        std_j: Their standard deviation.
+        time_s: Seconds of it, if they are known.
+        loading: Whether data loading is in both.
+        validation: What comes between steps, if anything was said of it.
+    """
 
     energy_j: float
     std_j: float
     time_s: float | None = None
+    loading: bool = False
+    validation: Validation | None = None
 
     def __post_init__(self) -> None:
         if not (0 < self.energy_j < math.inf and 0 <= self.std_j < math.inf):
@@ -105,8 +114,9 @@ class Forecaster:
         self._prior = prior
         level, doubt = 0.0, UNKNOWN_STD
         if prior is not None:
-            level = math.log(prior.energy_j) + LOADING
-            doubt = math.hypot(prior.std_j / prior.energy_j, LOADING_STD)
+            loading, unsure = (0.0, TOLD_LOADING_STD) if prior.loading else (LOADING, LOADING_STD)
+            level = math.log(prior.energy_j) + loading
+            doubt = math.hypot(prior.std_j / prior.energy_j, unsure)
         cells = list(itertools.product(MOODS, MEMORIES_S, NOISES))
         self._sigma = np.array([mood for (mood, _), _, _ in cells])
         self._tau_s = np.array([memory_s for _, memory_s, _ in cells])
@@ -118,7 +128,7 @@ class Forecaster:
         self.laps = 0
         self._jumps = 0.0
         self.step_s = math.nan if prior is None or prior.time_s is None else prior.time_s
-        self.interludes = Interludes()
+        self.interludes = Interludes(None if prior is None else prior.validation)
 
     @property
     def known(self) -> bool:
@@ -240,93 +250,7 @@ class Forecaster:
         self.laps = fields.whole("laps")
         self._jumps = fields.number("jumps", 0.0, least=0)
         self.step_s = fields.number("step_s", math.nan, above=0)
-        self.interludes = Interludes.read(fields.inner("interludes", {}))
-
-
-class Interludes:
-    """Pauses between steps that cost joules: validation, checkpoints, whatever else is in between.
-
-    Their joules count as the share that they are of the steps' own, as long as none was seen as a
-    small one that may come yet.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.dearest_j = 0.0
-        self._sum_j = self._squares = 0.0
-        self._steps_j = 0.0
-        self._step = 0  # of the last one
-
-    def tell(self, energy_j: float, step: int) -> None:
-        """One that came before this step."""
-        self.count += 1
-        self.dearest_j = max(self.dearest_j, energy_j)
-        self._sum_j += energy_j
-        self._squares += energy_j**2
-        self._step = step
-
-    def tell_steps(self, energy_j: float) -> None:
-        """Joules of steps, between interludes."""
-        self._steps_j += energy_j
-
-    @property
-    def share(self) -> float:
-        """Joules of interludes for each joule of steps so far."""
-        return self._sum_j / self._steps_j if self._steps_j > 0 else 0.0
-
-    def due_j(self, step: int, epoch_steps: int | None) -> float:
-        """Joules of the interlude that may come with the next step; 0 if none is due."""
-        if not self.count:
-            return 0.0
-        gap, at_ends = self._gap(epoch_steps)
-        since = step % gap if at_ends else step - self._step
-        return self.dearest_j if since + 2 >= DUE * gap else 0.0
-
-    def _gap(self, epoch_steps: int | None) -> tuple[float, bool]:
-        """Steps between two of them, and whether they come at the ends of epochs."""
-        seen = max(1.0, self._step / max(1, self.count))
-        if epoch_steps is not None and seen > OFTEN * epoch_steps:
-            return float(epoch_steps), True
-        return seen, False
-
-    def ahead(
-        self, plain_j: float, steps: int, done: int, epoch_steps: int | None
-    ) -> tuple[float, float]:
-        """Joules of those to come, and their deviation, beside steps of `plain_j`."""
-        if not self.count:
-            unseen = (steps / (steps + done)) ** 2  # what did not come in half of it hardly will
-            return UNSEEN[0] * unseen * plain_j, UNSEEN[1] * unseen * plain_j
-        mean_j = self._sum_j / self.count
-        spread = max(0.0, self._squares / self.count - mean_j**2)
-        # Of one or two nobody knows how they vary: then as much as half of one.
-        std_j = math.sqrt(spread + (0.5 * mean_j) ** 2 / self.count)
-        gap, at_ends = self._gap(epoch_steps)
-        count = (done + steps) // gap - done // gap if at_ends else steps / gap
-        off = 0.0 if at_ends else 0.5  # one may come once more, or not
-        return count * mean_j, math.hypot(math.sqrt(max(count, 1.0)) * std_j, off * mean_j)
-
-    def state(self) -> dict[str, Json]:
-        """Plain data."""
-        return {
-            "count": self.count,
-            "sum_j": self._sum_j,
-            "squares": self._squares,
-            "dearest_j": self.dearest_j,
-            "steps_j": self._steps_j,
-            "step": self._step,
-        }
-
-    @classmethod
-    def read(cls, fields: Fields) -> Interludes:
-        """What `state` told."""
-        found = cls()
-        found.count = fields.whole("count", 0)
-        found._sum_j = fields.number("sum_j", 0.0, least=0)
-        found._squares = fields.number("squares", 0.0, least=0)
-        found.dearest_j = fields.number("dearest_j", 0.0, least=0)
-        found._steps_j = fields.number("steps_j", 0.0, least=0)
-        found._step = fields.whole("step", 0)
-        return found
+        self.interludes.restore(fields.inner("interludes", {}))
 
 
 def _likelihood(surprise: Array, variance: Array) -> Array:

@@ -62,6 +62,5 @@ class Judge:
         power_w = self.ledger.power_w
         if self.terms.budget_j is None or not power_w:
             return LAP_S
-        interlude_j = self.ledger.forecaster.interludes.dearest_j  # it may come between two looks
-        left_s = (self.room_j() - self.ledger.next_j() - interlude_j) / power_w
+        left_s = (self.room_j() - self.ledger.next_j() - self.ledger.interlude_j()) / power_w
         return max(0.0, min(LAP_S, left_s / NEAR))

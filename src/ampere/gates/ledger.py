@@ -117,9 +117,16 @@ class Ledger:
 
     def next_j(self) -> float:
         """Joules that the next step will hardly exceed, with the interlude that may follow it."""
-        due_j = self.forecaster.interludes.due_j(self.step_count, self.epoch_steps)
+        step_j = self._next_step_j()
+        return step_j + self.forecaster.interludes.due_j(self.step_count, self.epoch_steps, step_j)
+
+    def interlude_j(self) -> float:
+        """What the dearest interlude takes, which may come between two looks."""
+        return self.forecaster.interludes.dearest_j(self._next_step_j())
+
+    def _next_step_j(self) -> float:
         if self.forecaster.laps:
-            return due_j + self.forecaster.step().quantile(SURE)
+            return self.forecaster.step().quantile(SURE)
         usual_s = self._stride.usual_s
         seen_j = 0.0 if math.isnan(usual_s) else FIRST * usual_s * (self.power_w or 0.0)
         if not self.forecaster.known:

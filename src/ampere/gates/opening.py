@@ -25,12 +25,13 @@ from ampere.gates.outlook import Outlook, look_ahead, prior_of
 from ampere.gates.sinks.base import Sink
 from ampere.gates.sinks.registry import open_sink
 from ampere.gates.story import Part, Start, story_path
-from ampere.gates.suggestions import Job, suggest
+from ampere.gates.suggestions import Asked, suggest
 from ampere.gates.telling import say
 from ampere.gates.terms import STOP, WARN, Terms
 from ampere.meters.base import AUTO, UNKNOWN_ORIGIN, Meter, Provenance
 from ampere.meters.drivers.battery import capacity_j
 from ampere.meters.registry import meter_classes
+from ampere.profiles.job import Job
 from ampere.profiles.library import open_library
 from ampere.profiles.profile import Profile
 
@@ -88,6 +89,7 @@ def gate(
     budget: str | float | Budget | None = None,
     steps: int | None = None,
     epochs: int | None = None,
+    job: Job | None = None,
     profile: Profile | str | Path | None = None,
     training: Training | None = None,
     meter: str | Meter = AUTO,
@@ -117,6 +119,8 @@ def gate(
         budget: `2Wh`, `800J`, `2J/step`, `30% battery`, `0.5kgCO2e`, `1EUR`, or a number of joules.
         steps: Optimiser steps of the whole run.
         epochs: Instead: passes over the data, whose length `gate.steps(loader)` sees.
+        job: Instead: how long it is, with what goes on around the steps, so that the first
+            validation is foreseen; its steps are counted in the batches of `training`.
         profile: Of the device that trains, or its file.
         training: How the model is trained; as the profile was unless given.
         meter: As on the command line, or an open one.
@@ -141,13 +145,18 @@ def gate(
     """
     if (model is None) != (profile is None):
         raise DataError("a model and a profile go together: give both, or let the first steps tell")
-    job = None
+    if job is not None and (steps is not None or epochs is not None):
+        raise DataError("a job says itself how long it is: leave steps and epochs out")
+    if job is not None and model is None:
+        raise DataError("of a job without a model nothing is known: give model and profile, too")
+    asked = None
     if model is not None and profile is not None:
         known = profile if isinstance(profile, Profile) else Profile.load(profile, keep_fit=True)
         library = None if devices is None else open_library(devices)
-        job = Job(model, input, training or known.training, known, library)
+        whole = job or Job(steps=steps or 1)
+        asked = Asked(model, input, training or known.training, known, whole, library)
     terms = Terms(
-        steps=steps,
+        steps=asked.steps if asked is not None and job is not None else steps,
         epochs=epochs,
         confidence=confidence,
         reserve_j=reserve_j,
@@ -158,7 +167,7 @@ def gate(
     return open_gate(
         Wish(budget, carbon, price, battery_wh),
         terms,
-        job=job,
+        asked=asked,
         meter=meter,
         run=run,
         sinks=sinks,
@@ -172,7 +181,7 @@ def open_gate(
     wish: Wish,
     terms: Terms,
     *,
-    job: Job | None = None,
+    asked: Asked | None = None,
     meter: str | Meter = AUTO,
     run: str | Path | None = None,
     sinks: Sequence[str | Sink] = (),
@@ -187,7 +196,7 @@ def open_gate(
     Args:
         wish: The budget.
         terms: The rest of what was agreed; its budget is taken from the wish.
-        job: The model and the profile to estimate it from, if there are any.
+        asked: The model and the profile to estimate it from, if there are any.
         meter: As on the command line, or an open one.
         run: The folder of the run's story.
         sinks: Who else is told, by name.
@@ -202,11 +211,11 @@ def open_gate(
         NotCovered: The profile does not know the model.
     """
     outlook = estimate = None
-    if job is not None and terms.steps is not None:
-        outlook = look_before(job, wish, terms)
+    if asked is not None and terms.steps is not None:
+        outlook = look_before(asked, wish, terms)
         estimate, terms = outlook.estimate, outlook.terms
     else:
-        estimate = None if job is None else job.estimate(1)
+        estimate = None if asked is None else asked.estimate()
         terms = _agreed(wish, terms, None)
     opener, first = _metered(meter, pid, watch)
     prior = None if estimate is None else _prior(estimate, first.provenance, watch)
@@ -226,16 +235,17 @@ def open_gate(
     return gate
 
 
-def look_before(job: Job, wish: Wish, terms: Terms) -> Outlook:
+def look_before(asked: Asked, wish: Wish, terms: Terms) -> Outlook:
     """What a job of known length will take, whether that fits, and what would.
 
     Raises:
         DataError: A budget that cannot be.
         NotCovered: The profile does not know the model.
     """
-    estimate = job.estimate(terms.steps or 1)
-    outlook = look_ahead(estimate, _agreed(wish, terms, estimate.energy_j))
-    return replace(outlook, suggestions=suggest(job, outlook))
+    estimate = asked.estimate()
+    terms = _agreed(wish, replace(terms, steps=asked.steps), estimate.energy_j)
+    outlook = look_ahead(estimate, terms)
+    return replace(outlook, suggestions=suggest(asked, outlook))
 
 
 def _agreed(wish: Wish, terms: Terms, whole_j: float | None) -> Terms:

@@ -7,16 +7,20 @@ P(inside) ≤ 1 − confidence     it is refused, with what would fit
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
 from ampere.core import units
 from ampere.core.types import Json
 from ampere.errors import NotCovered, Refused
+from ampere.estimators.base import Cost
 from ampere.gates.forecast import Forecast, Forecaster, Prior
+from ampere.gates.interludes import Validation
 from ampere.gates.terms import Terms
 from ampere.profiles.estimate import Estimate
+from ampere.profiles.whole_job import LOADING, TRAINING, VALIDATION
 
 TAIL = 0.05
 
@@ -77,13 +81,24 @@ class Outlook:
         low, high = map(units.joules, self.interval)
         said = (
             f"{units.plural(self.estimate.steps, 'step')} will take about"
-            f" {units.joules(self.forecast.energy_j)} ({low} to {high}), with loading and"
-            " validation as usual"
+            f" {units.joules(self.forecast.energy_j)} ({low} to {high}), {self._around}"
         )
         if self.terms.budget_j is None:
             return said
         inside = units.percent(self.probability)
         return f"{said}; inside {self.terms.budget_text} with a probability of {inside}"
+
+    @property
+    def _around(self) -> str:
+        """What is in it beside the steps, and whether anything was said of that."""
+        parts = {LOADING: "loading", VALIDATION: "validation"}
+        told = {part.name for part in self.estimate.parts}
+        words = {
+            "as told": [word for name, word in parts.items() if name in told],
+            "as usual": [word for name, word in parts.items() if name not in told],
+        }
+        said = [f"{' and '.join(names)} {how}" for how, names in words.items() if names]
+        return f"with {' and '.join(said)}"
 
     def enforce(self, only_warn: bool, note: Callable[[str], None]) -> None:
         """Let the job begin, with a word where that is in doubt.
@@ -135,11 +150,42 @@ def prior_of(estimate: Estimate) -> Prior:
             " has such layers (`ampere profile`), or leave the profile out: then the first steps"
             " tell"
         )
-    steps = estimate.steps
+    steps, parts = estimate.steps, {part.name: part.cost for part in estimate.parts}
+    if not parts:
+        return Prior(
+            energy_j=estimate.energy_j / steps,
+            std_j=estimate.energy_j_std / steps,
+            time_s=None if estimate.time_s is None else estimate.time_s / steps,
+        )
+    batches, validated = estimate.job["batches"], estimate.job["validation_batches"]
+    training, loading = parts[TRAINING], parts.get(LOADING, Cost(0.0, 0.0, 0.0, 0.0))
+    here = loading.times(batches / (batches + validated))  # the rest is validation's
+    step_j = (training.energy_j + here.energy_j) / steps
+    time_s = None
+    if training.time_s is not None and here.time_s is not None:
+        time_s = (training.time_s + here.time_s) / steps
     return Prior(
-        energy_j=estimate.energy_j / steps,
-        std_j=estimate.energy_j_std / steps,
-        time_s=None if estimate.time_s is None else estimate.time_s / steps,
+        energy_j=step_j,
+        std_j=math.hypot(training.energy_j_std, here.energy_j_std) / steps,
+        time_s=time_s,
+        loading=LOADING in parts,
+        validation=_validation(estimate, parts, step_j) if VALIDATION in parts else None,
+    )
+
+
+def _validation(estimate: Estimate, parts: Mapping[str, Cost], step_j: float) -> Validation:
+    """What one validation is worth in steps: an error of the step itself is in both alike."""
+    count, validated = estimate.job["validations"], estimate.job["validation_batches"]
+    there_j = 0.0
+    if LOADING in parts:
+        there_j = parts[LOADING].energy_j * validated / (estimate.job["batches"] + validated)
+    passes, training = parts[VALIDATION], parts[TRAINING]
+    own = passes.energy_j_std / passes.energy_j
+    shared = training.energy_j_std / training.energy_j
+    return Validation(
+        every=max(1, estimate.steps // count),
+        worth=(passes.energy_j + there_j) / count / step_j,
+        error=math.sqrt(max(0.0, own**2 - shared**2)),
     )
 
 

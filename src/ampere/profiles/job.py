@@ -102,6 +102,7 @@ class Count:
     batches: int
     validation_batches: int
     ranks: int = 1
+    validations: int = 0
 
     def to_json(self) -> dict[str, Json]:
         """Plain data."""
@@ -110,6 +111,7 @@ class Count:
             "batches": self.batches,
             "validation_batches": self.validation_batches,
             "ranks": self.ranks,
+            "validations": self.validations,
         }
 
 
@@ -145,6 +147,18 @@ class Job:
             raise DataError("without epochs, say how often it is validated: validations")
 
     @property
+    def length(self) -> int:
+        """Epochs, or steps."""
+        return self.epochs or self.steps or 1
+
+    def shortened(self, length: int) -> Job:
+        """The same job with so many epochs, or steps, and as many validations for each."""
+        validations = self.validations and max(1, self.validations * length // self.length)
+        if self.epochs is not None:
+            return replace(self, epochs=length, validations=validations)
+        return replace(self, steps=length, validations=validations)
+
+    @property
     def is_plain(self) -> bool:
         """Whether it is nothing but steps."""
         around = (self.validation_samples, self.loading)
@@ -167,7 +181,7 @@ class Job:
         validated = validations * self._batches(self.validation_samples or 0, batch_size)
         if max(batches, validated) > MOST:
             raise DataError(f"these are {max(batches, validated):,} batches, more than {MOST:,}")
-        return Count(steps, batches, validated, self.ranks)
+        return Count(steps, batches, validated, self.ranks, validations)
 
     def _batches(self, samples: int, batch_size: int) -> int:
         """Of each rank: samplers fill up, so that all have the same number."""
