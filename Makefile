@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz help setup setup-system demo test test-integrations faults lint format benchmarks benchmark-reading clean
+.PHONY: fuzz help setup setup-system demo test test-integrations faults test-slow lint format benchmarks benchmark-reading clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,8 +64,11 @@ FUZZ_SECONDS ?= 3600
 fuzz: setup  ## feed every reader with damaged and hostile input for an hour (FUZZ_SECONDS); what breaks is kept in tests/security/corpus
 	cd tests && ../$(BIN)/python -m security.fuzzing.fuzz --seconds $(FUZZ_SECONDS)
 
+test-slow: setup  ## tests that take long and repeat what others show
+	$(BIN)/python -m pytest -m slow
+
 faults: setup  ## kill 200 commands and workers, fill the disk at every size; takes twenty minutes
-	AMPERE_KILLS=200 $(BIN)/python -m pytest tests/security/test_faults.py --timeout 7200
+	AMPERE_KILLS=200 $(BIN)/python -m pytest tests/security/test_faults.py -m 'slow or not slow' --timeout 7200
 
 format: setup  ## let ruff format the code
 	$(BIN)/ruff check --fix .
@@ -73,6 +76,7 @@ format: setup  ## let ruff format the code
 
 benchmarks: setup  ## the tables in docs/paper, with RECORDED=DIR; takes six hours, leave the machine alone
 	@test -d "$(RECORDED)" || (echo "say where published energies are: make benchmarks RECORDED=DIR"; exit 1)
+	$(MAKE) test-slow
 	$(BIN)/ampere reproduce -o build/paper --recorded $(RECORDED)
 	$(BIN)/python benchmarks/paper.py build/paper
 	$(BIN)/python benchmarks/published.py

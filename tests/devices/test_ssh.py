@@ -503,7 +503,9 @@ def test_a_silent_connection_is_given_up_and_its_worker_ended(
             kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize(("after", "closing"), [(60, True), (20, False)])
+@pytest.mark.parametrize(
+    ("after", "closing"), [pytest.param(60, True, marks=pytest.mark.slow), (20, False)]
+)
 @pytest.mark.usefixtures("quick")
 def test_a_network_that_is_cut_in_mid_answer_costs_nothing(
     server: Server,

@@ -174,6 +174,7 @@ def check_what_was_reported(task: Task, end: Ended) -> None:
     assert max(reported, default=0) <= len(rows_of(task.path) if task.path.exists() else [])
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_a_network_at_most(
     tmp_path: Path, launcher: Launcher, journal: bytes
 ) -> None:

@@ -22,6 +22,7 @@ def lab() -> Iterator[Laboratory]:
         yield opened
 
 
+@pytest.mark.slow
 def test_a_trial_scores_as_the_kept_data_say(lab: Laboratory) -> None:
     (trial,) = trials_of(lab, ["lstm"])
     (row,) = [

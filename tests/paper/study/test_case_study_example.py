@@ -42,6 +42,7 @@ def cnn5_profile(path):
     Profile(tuple(rows), Header(here, {"name": "cpu"}, Provenance.SIMULATED)).save(path)
 
 
+@pytest.mark.slow
 def test_the_case_study_prints_its_page_and_writes_a_figure(tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     run_case_study(tmp_path, monkeypatch, ["--iterations", "8", "-o", "out/study"])
