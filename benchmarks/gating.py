@@ -352,6 +352,7 @@ def judge(trace: Trace) -> dict[str, Any]:
                     "share": share,
                     "stopped": gate.should_stop,
                     "spent": trace.true_j[at] / (share * truth_j),
+                    "shown": (trace.totals_j[at] - trace.totals_j[0]) / (share * truth_j),
                     "window": window_j / (share * truth_j),
                 }
             )
@@ -402,16 +403,16 @@ def forecast_table(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def budget_line(name: str, budgets: Sequence[dict[str, Any]]) -> str:
-    over = [each for each in budgets if each["spent"] > 1 and each["stopped"]]
-    unstopped = [each for each in budgets if each["spent"] > 1 and not each["stopped"]]
+    over = [each for each in budgets if each["spent"] > 1]
+    shown = [each for each in budgets if each.get("shown", each["spent"]) > 1]
     stopped = [each for each in budgets if each["stopped"]]
     enough = [each for each in budgets if each["share"] >= 1]
     needless = [each for each in enough if each["stopped"]]
     unused = median(1 - each["spent"] for each in stopped) if stopped else 0.0
-    most = max((each["spent"] - 1 for each in over + unstopped), default=0.0)
-    windows = max((each.get("window", 0.0) for each in over + unstopped), default=0.0)
+    most = max((each["spent"] - 1 for each in over), default=0.0)
+    windows = max((each.get("window", 0.0) for each in over), default=0.0)
     return (
-        f"| {name} | {len(budgets)} | {len(over) + len(unstopped)} | {100 * most:.2f}"
+        f"| {name} | {len(budgets)} | {len(shown)} | {len(over)} | {100 * most:.2f}"
         f" | {100 * windows:.2f} | {len(stopped)} | {100 * unused:.1f}"
         f" | {len(needless)} of {len(enough)} |"
     )
@@ -429,9 +430,9 @@ def tables(kept: dict[str, Any]) -> str:
         if some:
             lines += [f"{title}: {len(some)} jobs.", "", *forecast_table(some), ""]
     lines += [
-        "| budgets of 60 to 140 % | runs | over | by at most, % | largest window there, %"
-        " | stopped | unused of these, median % | stopped without need |",
-        "|---|---|---|---|---|---|---|---|",
+        "| budgets of 60 to 140 % | runs | over by the gate's meter | over in truth | by at most, %"
+        " | largest window there, % | stopped | unused of these, median % | stopped without need |",
+        "|---|---|---|---|---|---|---|---|---|",
         budget_line("this machine, replayed", [each for row in here for each in row["budgets"]]),
     ]
     if live:

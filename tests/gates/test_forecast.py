@@ -156,6 +156,20 @@ def test_validation_that_was_told_is_worth_as_many_steps() -> None:
     assert energy_j == pytest.approx(4 * 44.0, rel=0.05)
 
 
+def test_a_single_hiccup_is_not_taken_for_a_rhythm() -> None:
+    interludes = Interludes()
+    interludes.tell(10.0, 5)
+    energy_j, std_j = interludes.ahead(1000.0, 500, 500, None)
+    assert energy_j == pytest.approx(10.0)  # one in 500 steps, not one in 5
+    assert std_j >= energy_j
+
+
+def test_a_lap_of_one_step_counts_for_little() -> None:
+    steady = told([2.0] * 3)
+    steady.tell(Lap(1, 1.2, 0.004))
+    assert steady.step().energy_j == pytest.approx(2.0, rel=0.02)
+
+
 def test_before_the_first_interlude_a_little_is_allowed_for() -> None:
     interludes = Interludes()
     early, late = interludes.ahead(100.0, 90, 10, None), interludes.ahead(100.0, 10, 90, None)

@@ -5,7 +5,7 @@ Notation (k a lap: steps between two looks that are about a second apart)
     y_k   log of joules a step in lap k, interludes left out
     µ     level of the job                       N(log of the estimate + LOADING, its doubt²)
     x_k   mood of the device: heat, clock        Ornstein-Uhlenbeck: deviation σ, memory τ
-    ε_k   noise of a lap                         N(0, ρ² + what the meter cannot tell²)
+    ε_k   noise of a lap                         N(0, ρ² / seconds + what the meter cannot tell²)
     J     a level that is another from now on    N(0, JUMP²), rarely: a device that throttles
 
     y_k = µ + x_k + ε_k
@@ -35,6 +35,7 @@ from ampere.errors import DataError
 from ampere.gates.interludes import Interludes, Validation
 
 CONFIDENCE = 0.9
+LAP_S = 1.0  # that a lap usually has
 LOADING = 0.04  # usual share of loading in a step, beyond what was estimated
 LOADING_STD = 0.12
 TOLD_LOADING_STD = 0.05  # where the estimate has it
@@ -140,7 +141,8 @@ class Forecaster:
         if lap.steps < 1 or not lap.energy_j > 0 or not lap.time_s > 0:
             return
         cold = 0.0 if self.laps else COLD_STD**2
-        noise = self._rho**2 + (lap.doubt_j / lap.energy_j) ** 2 + cold
+        short = max(1.0, LAP_S / lap.time_s)  # an interlude may cut a lap to a single step
+        noise = short * self._rho**2 + (lap.doubt_j / lap.energy_j) ** 2 + cold
         fade = np.exp(-lap.time_s / self._tau_s)
         (level, mood), (vll, vlm, vmm) = self._mean, self._cov
         mood, vlm = fade * mood, fade * vlm

@@ -2,7 +2,8 @@
 
 validation was told     comes when it was said to; worth so many steps, whatever a step turns
                         out to take, until one was seen
-others were seen        as dear as these, as often as these
+others were seen        as dear as these; as often as these, or at their distance from each
+                        other if that is always the same
 nothing of either       a small share that may come yet
 """
 
@@ -17,6 +18,7 @@ from ampere.errors import DataError
 
 UNSEEN = (0.02, 0.04)  # mean and deviation of interludes' share as long as none was seen
 OFTEN = 0.6  # of an epoch: interludes that come more often are not its ends
+STEADY = 0.2  # of the distance between interludes: those that vary less come again after as many
 DUE = 0.95  # of the steps between interludes, after which the next may come
 SURE = 2.3  # deviations: 99 % of what was told
 
@@ -55,14 +57,24 @@ class Tally:
         self.count = 0
         self.dearest_j = self.sum_j = self._squares = 0.0
         self.step = 0  # of the last one
+        self._gaps = 0.0  # squares of steps between them
 
     def tell(self, energy_j: float, step: int) -> None:
         """One more."""
         self.count += 1
+        self._gaps += (step - self.step) ** 2
         self.dearest_j = max(self.dearest_j, energy_j)
         self.sum_j += energy_j
         self._squares += energy_j**2
         self.step = step
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether they come at the same distance from each other."""
+        if self.count < 2:
+            return False
+        gap = self.step / self.count
+        return self._gaps / self.count - gap**2 <= (STEADY * gap) ** 2
 
     def ahead(self, count: float) -> tuple[float, float]:
         """Joules of so many more, and their deviation."""
@@ -80,6 +92,7 @@ class Tally:
             "squares": self._squares,
             "dearest_j": self.dearest_j,
             "step": self.step,
+            "gaps": self._gaps,
         }
 
     def restore(self, fields: Fields) -> None:
@@ -89,6 +102,7 @@ class Tally:
         self._squares = fields.number("squares", 0.0, least=0)
         self.dearest_j = fields.number("dearest_j", 0.0, least=0)
         self.step = fields.whole("step", 0)
+        self._gaps = fields.number("gaps", 0.0, least=0)
 
 
 class Interludes:
@@ -131,7 +145,7 @@ class Interludes:
         if self._told is not None and step % self._told.every + 2 >= self._told.every:
             due_j += self._validation_j(step_j)
         if self._others.count:
-            gap, at_ends = self._gap(epoch_steps)
+            gap, at_ends = self._gap(step, epoch_steps)
             since = step % gap if at_ends else step - self._others.step
             due_j += self._others.dearest_j if since + 2 >= DUE * gap else 0.0
         return due_j
@@ -148,11 +162,13 @@ class Interludes:
             mean_j = told.count(done, steps) * told.worth * plain_j / steps
             std_j = told.error * mean_j
         if self._others.count:
-            gap, at_ends = self._gap(epoch_steps)
+            gap, at_ends = self._gap(done, epoch_steps)
             count = (done + steps) // gap - done // gap if at_ends else steps / gap
             other_j, other_std_j = self._others.ahead(count)
-            off_j = 0.0 if at_ends else 0.5 * self._others.sum_j / self._others.count
-            return mean_j + other_j, math.hypot(std_j, other_std_j, off_j)  # once more, or not
+            off = 0.0 if at_ends else 0.5 / max(count, 0.5)  # once more, or not
+            if not at_ends and not self._others.is_steady:  # nobody knows how often
+                off = math.sqrt(1 / self._others.count + 1 / max(count, 0.5))
+            return mean_j + other_j, math.hypot(std_j, other_std_j, off * other_j)
         if told is not None:
             return mean_j, std_j
         unseen = (steps / (steps + done)) ** 2  # what did not come in half of it hardly will
@@ -163,12 +179,13 @@ class Interludes:
             return self._validations.dearest_j
         return step_j * self._told.worth * (1 + SURE * self._told.error)
 
-    def _gap(self, epoch_steps: int | None) -> tuple[float, bool]:
+    def _gap(self, done: int, epoch_steps: int | None) -> tuple[float, bool]:
         """Steps between two others, and whether they come at the ends of epochs."""
-        seen = max(1.0, self._others.step / self._others.count)
-        if epoch_steps is not None and seen > OFTEN * epoch_steps:
+        others = self._others
+        at_end = epoch_steps is not None and (others.step + 1) % epoch_steps <= 2
+        if epoch_steps is not None and at_end and others.step > OFTEN * others.count * epoch_steps:
             return float(epoch_steps), True
-        return seen, False
+        return max(1.0, (others.step if others.is_steady else done) / others.count), False
 
     def state(self) -> dict[str, Json]:
         """What was seen, as plain data."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ampere.gates.forecast import Forecast
-from ampere.gates.ledger import LAP_S, Ledger
+from ampere.gates.forecast import LAP_S, Forecast
+from ampere.gates.ledger import Ledger
 from ampere.gates.story import Verdict
 from ampere.gates.terms import Terms
 

@@ -18,13 +18,12 @@ from ampere.core import units
 from ampere.core.boundary.fields import Fields
 from ampere.core.types import Json
 from ampere.errors import DataError
-from ampere.gates.forecast import Forecast, Forecaster, Lap
+from ampere.gates.forecast import LAP_S, Forecast, Forecaster, Lap
 from ampere.gates.odometer import Look, Odometer
 from ampere.gates.stride import Stride
 from ampere.meters.base import Provenance
 
 STATE = 1  # the version of what a checkpoint holds
-LAP_S = 1.0
 LAP_ERROR = 0.1  # of a lap, by what the meter cannot tell
 SURE = 0.99  # of the next step, before it may begin
 FIRST = 1.2  # times what the fastest of the first steps took, as long as there was no lap
