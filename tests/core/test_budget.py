@@ -101,7 +101,7 @@ def test_what_a_job_may_take(text: str, joules: float) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("50%", "what the full model takes: give --profile FILE"),
+        ("50%", "what the full model takes: give a model and --profile FILE"),
         ("2J/step", "is for a step: give the job's length"),
         ("30% battery", "what the battery holds: give --battery-wh"),
         ("1 kgCO2e", "what a kilowatt-hour emits: give --carbon FR"),

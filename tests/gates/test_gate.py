@@ -369,6 +369,18 @@ def test_a_training_that_raises_is_told_as_failed() -> None:
     assert world.listener.ends[-1].reason is Reason.FAILED
 
 
+def test_a_gate_that_is_entered_again_goes_on_counting() -> None:
+    world = World()
+    gate = world.gate(budget_j=250.0, steps=400)
+    with gate:
+        world.train(gate, 50)
+    with gate:
+        world.train(gate, 350)
+    assert gate.should_stop and gate.step_count > 100
+    assert 0.97 * 250 <= gate.spent_j <= 250
+    assert gate.spent_j == pytest.approx(world.meter.energy_j)
+
+
 def test_start_and_finish_may_be_called_again() -> None:
     world = World()
     gate = world.gate(steps=10)

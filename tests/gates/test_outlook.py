@@ -43,7 +43,7 @@ def test_it_allows_warns_or_refuses(budget_j: float, decision: Decision) -> None
         outlook.enforce(True, said.append)
     else:
         outlook.enforce(False, said.append)
-    assert bool(said) == (decision is not Decision.ALLOW)
+    assert len(said) == 1 and said[0].startswith("100 steps will take about")
 
 
 def test_what_an_estimate_leaves_out_is_allowed_for() -> None:
@@ -131,6 +131,20 @@ def test_of_a_whole_job_its_validation_and_its_loading_are_foreseen() -> None:
     assert told < spread < 2 * told
 
 
+def test_a_profile_that_knows_nothing_says_so() -> None:
+    outlook = look_ahead(estimate(std=3.0), Terms(budget_j=10.0))
+    assert outlook.is_blind
+    assert "knows too little to tell" in outlook.sentence
+
+
+def test_a_model_without_a_profile_is_watched_all_the_same() -> None:
+    gate = ampere.gate("zoo:cnn5", budget="5J", meter=HandMeter(), steps=3, watch=print)
+    assert gate.outlook is None
+    training = ampere.Training(batch_size=10)
+    job = ampere.gate("zoo:cnn5", budget="5J", meter=HandMeter(), job=WHOLE, training=training)
+    assert job.total_steps == 1000
+
+
 def test_of_a_whole_job_fewer_epochs_would_fit() -> None:
     energy_j = whole().estimate().energy_j
     outlook = look_before(whole(), Wish(0.6 * energy_j), Terms())
@@ -213,8 +227,8 @@ def test_a_share_is_of_what_was_estimated() -> None:
         ({"budget": "1kgCO2e"}, "--carbon"),
         ({"budget": "2J/step"}, "length"),
         ({"budget": "50%"}, "what the full model takes"),
-        ({"budget": "5J", "profile": "x.ampere"}, "a model and a profile go together"),
-        ({"budget": "5J", "job": WHOLE}, "without a model"),
+        ({"budget": "5J", "profile": "x.ampere"}, "give the model, too"),
+        ({"budget": "5J", "job": WHOLE}, "give training="),
         ({"budget": "5J", "job": WHOLE, "steps": 5}, "leave steps and epochs out"),
         ({"budget": "5J", "sinks": ("pigeon",), "run": "r"}, "no sink named 'pigeon'"),
     ],

@@ -81,7 +81,8 @@ def run(
     code = script.run(gate)
     spent = f"{units.joules(gate.spent_j)} ({units.watt_hours(gate.spent_j)})"
     of = f" of {gate.terms.budget_text}" if gate.terms.budget_j is not None else ""
-    say(f"ampere: {spent}{of}; joules are {gate.provenance.origin}")
+    told = f"{spent}{of}; joules are {gate.provenance.origin}"
+    say(f"ampere: {told if gate.metered else 'nothing was metered'}")
     if code == STOPPED and folder is not None:
         say(f"ampere: to go on: the same command with --resume and a larger --budget ({folder})")
     return Answer("", code)

@@ -58,7 +58,7 @@ class Budget:
         if self.unit not in UNITS:
             raise DataError(f"unknown unit {self.unit!r} of a budget: {FORMS}")
         if not (0 < self._scaled < math.inf):
-            raise DataError(f"a budget of {self} is nothing to search for: {FORMS}")
+            raise DataError(f"a budget of {self} leaves room for nothing: {FORMS}")
         if self.unit == BATTERY and self.amount > 100:
             raise DataError(f"a budget of {self} is more than a full battery has: {FORMS}")
 
@@ -137,7 +137,7 @@ class Budget:
         """
         if self.is_share:
             if full_j is None:
-                raise self._needs("what the full model takes", "--profile FILE")
+                raise self._needs("what the full model takes", "a model and --profile FILE")
             return self._scaled * full_j
         budget = self.settled(battery_j=battery_j, carbon=carbon, price=price)
         return budget._scaled * (self._length(steps) if self.unit.endswith(STEP) else 1)

@@ -86,6 +86,7 @@ class Gate:
         self.outlook = outlook
         self.total_steps = terms.steps
         self.should_stop = False
+        self.metered = False  # whether any joules were
         self.status: Status | None = None
         self.error: str | None = None
         self._open_meter = open_meter
@@ -113,10 +114,11 @@ class Gate:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.finish(None if error is None else Reason.FAILED)
+        interrupted = isinstance(error, KeyboardInterrupt)  # by a person: nothing has failed
+        self.finish(None if error is None else Reason.LEFT if interrupted else Reason.FAILED)
 
     def start(self) -> None:
-        """Open the meter and begin to count; once started it stays so.
+        """Open the meter and begin to count; after an end it goes on from there.
 
         Raises:
             Refused: The job will not fit, as far as is known before it.
@@ -124,11 +126,11 @@ class Gate:
             DataError: The budget is spent, or less than the meter can tell; or the folder has
                 the story of another run.
         """
-        if self._state != "new":
+        if self._state == "running":
             return
         self._claim_story()
         if self.outlook is not None and not self.step_count:
-            self.outlook.enforce(self.terms.on_refusal == WARN, self._note)
+            self.outlook.enforce(self.terms.on_refusal == WARN, self.note)
         try:
             odometer = Odometer(self._open_meter(), self._clock)
         except Exception as error:  # a driver may fail in any way
@@ -139,12 +141,13 @@ class Gate:
             self._refuse_coarse(odometer)
             self._provenance = odometer.provenance
             self._ledger.open(odometer, self._clock())
+            self.metered = True
         self._state = "running"
         self._teller.start(self._begin())
 
     def step(self, count: int = 1) -> bool:
         """Count optimiser steps that have ended; False as soon as the run must stop."""
-        if self._state == "new":
+        if self._state != "running":
             self.start()
         now_s = self._clock()
         pause_s = self._ledger.step(now_s, count)
@@ -195,7 +198,7 @@ class Gate:
         self._state = "ended"
         ended = reason or self._reason()
         if ended is Reason.BUDGET:
-            self._note(self.resume_hint)
+            self.note(self.resume_hint)
         self._guarded(self._tell)
         self._ledger.close()
         self._teller.end(
@@ -219,6 +222,11 @@ class Gate:
         return self._provenance
 
     @property
+    def power_w(self) -> float | None:
+        """Watts at the last look."""
+        return self._ledger.power_w
+
+    @property
     def running(self) -> bool:
         """Whether it has been started, and not finished."""
         return self._state == "running"
@@ -237,10 +245,13 @@ class Gate:
     def resume_hint(self) -> str:
         """How to go on after a stop."""
         of = f" of {units.number(self.total_steps)}" if self.total_steps else ""
+        at = f" at step {units.number(self.step_count)}{of}" if self.step_count else ""
+        over_j = self.spent_j - (self.terms.budget_j or math.inf)
+        over = f", {units.joules(over_j)} over" if over_j > 0 else ""
         return (
-            f"stopped at step {units.number(self.step_count)}{of} with"
-            f" {units.joules(self.spent_j)} spent of {self.terms.budget_text}: to go on, give a"
-            " larger budget and resume from the last checkpoint (its joules count on)"
+            f"stopped{at} with {units.joules(self.spent_j)} spent of"
+            f" {self.terms.budget_text}{over}: to go on, give a larger budget and resume from the"
+            " last checkpoint (its joules count on)"
         )
 
     def state_dict(self) -> dict[str, Json]:
@@ -270,18 +281,20 @@ class Gate:
             self._teller.start(self._begin())
 
     def resume(self) -> None:
-        """Go on with the story that is in the run's folder, where no checkpoint has its joules.
+        """Go on with the story in the run's folder, if there is one, where no checkpoint has it.
 
         Raises:
-            DataError: There is none.
+            DataError: There is no folder.
         """
         if self._story is None:
             raise DataError("nothing to resume: give the folder of the run")
         last = last_event(self._story)
         if last is None:
-            raise DataError(f"nothing to resume: there is no {self._story}")
+            self.note(f"nothing to resume, so it begins anew: there is no {self._story}")
+            return
         self._run = last_run(self._story)
         self._ledger.count_before(last.step, last.spent_j)
+        self.note(f"goes on at step {units.number(last.step)}, {units.joules(last.spent_j)} spent")
 
     def _claim_story(self) -> None:
         """Refuse to mix two runs in one file, and to begin what is spent already."""
@@ -297,7 +310,7 @@ class Gate:
         """One look at the meter: judge what comes next, tell, decide when to look again."""
         self._ledger.look(pause_s)
         for note in self._ledger.notes:
-            self._note(note)
+            self.note(note)
         self._ledger.notes.clear()
         if self.terms.on_error == STOP and self._ledger.failing_s > PATIENCE_S:
             self._fail(f"the meter has failed for {units.seconds(self._ledger.failing_s)}")
@@ -313,17 +326,21 @@ class Gate:
         self._exceeded = True
         exceed = self.terms.on_exceed
         if exceed == WARN:
-            self._note(
-                f"the budget of {self.terms.budget_text} is spent at step"
-                f" {units.number(self.step_count)}; training goes on, as configured"
-            )
+            self.note(f"{self._spent_text}; training goes on, as configured")
             return
         self.should_stop = True
         if callable(exceed):
             try:
                 self.should_stop = exceed(self) is not False
             except Exception as error:  # whatever a user's function does
-                self._note(f"on_exceed failed ({error!r}): training stops")
+                self.note(f"on_exceed failed ({error!r}): training stops")
+        if not self.should_stop:
+            self.note(f"{self._spent_text}; training goes on, as on_exceed has decided")
+
+    @property
+    def _spent_text(self) -> str:
+        at = units.number(self.step_count)
+        return f"the budget of {self.terms.budget_text} is spent at step {at}"
 
     def _steps_left(self) -> int | None:
         return None if self.total_steps is None else max(0, self.total_steps - self.step_count)
@@ -348,7 +365,7 @@ class Gate:
         verdict = Verdict.STOP if self._exceeded else self._judge.verdict(rest)
         stops_at = None if self._exceeded else self._judge.stops_at(self.total_steps)
         if verdict is Verdict.OVER and self._verdict is not verdict and stops_at is not None:
-            self._note(
+            self.note(
                 f"it will not fit: the budget of {self.terms.budget_text} lasts to about step"
                 f" {units.number(stops_at)} of {units.number(self.total_steps or stops_at)}"
             )
@@ -384,7 +401,8 @@ class Gate:
             return Reason.FAILED
         return Reason.LEFT if self._steps_left() else Reason.FINISHED
 
-    def _note(self, text: str) -> None:
+    def note(self, text: str) -> None:
+        """A line for people: said, and told with the next status."""
         self._teller.note(text)
 
     def _guarded(self, work: Callable[[], None]) -> None:
@@ -401,7 +419,7 @@ class Gate:
         self.error = reason
         self._ledger.close()
         stops = self.terms.on_error == STOP
-        self._note(f"{reason}: training {'stops' if stops else 'goes on, and nobody watches it'}")
+        self.note(f"{reason}: training {'stops' if stops else 'goes on, and nobody watches it'}")
         self.should_stop = self.should_stop or stops
 
     def _refuse_coarse(self, odometer: Odometer) -> None:

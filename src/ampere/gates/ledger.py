@@ -62,10 +62,12 @@ class Ledger:
         self._lap = (self.step_count, self._look)
 
     def close(self) -> None:
-        """Let go of the meter; what was counted stays."""
+        """Let go of the meter; what was counted stays, and another may go on from it."""
         if self._odometer is not None:
             self._odometer.close()
         self._odometer = None
+        self._before_j, self._before_s = self.spent_j, self.elapsed_s
+        self._look = self._lap = None
 
     # ------------------------------------------------------------------ what it knows
 

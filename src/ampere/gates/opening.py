@@ -114,14 +114,15 @@ def gate(
     (`gate.outlook`); without, the first steps tell.
 
     Args:
-        model: What is trained, as for `Profile.estimate`.
+        model: What is trained, as for `Profile.estimate`; without a profile it tells nothing.
         input: What it is fed.
-        budget: `2Wh`, `800J`, `2J/step`, `30% battery`, `0.5kgCO2e`, `1EUR`, or a number of joules.
+        budget: `2Wh`, `800J`, `2J/step`, `150%`, `30% battery`, `0.5kgCO2e`, `1EUR`, or a number
+            of joules.
         steps: Optimiser steps of the whole run.
         epochs: Instead: passes over the data, whose length `gate.steps(loader)` sees.
         job: Instead: how long it is, with what goes on around the steps, so that the first
             validation is foreseen; its steps are counted in the batches of `training`.
-        profile: Of the device that trains, or its file.
+        profile: Of the device that trains, or its file; without, the first steps tell.
         training: How the model is trained; as the profile was unless given.
         meter: As on the command line, or an open one.
         run: A folder for the run's story, which `ampere watch` shows.
@@ -143,12 +144,14 @@ def gate(
         DataError: Something that was said cannot be.
         NotCovered: The profile does not know the model.
     """
-    if (model is None) != (profile is None):
-        raise DataError("a model and a profile go together: give both, or let the first steps tell")
+    if model is None and profile is not None:
+        raise DataError("a profile tells nothing of a job without its model: give the model, too")
     if job is not None and (steps is not None or epochs is not None):
         raise DataError("a job says itself how long it is: leave steps and epochs out")
-    if job is not None and model is None:
-        raise DataError("of a job without a model nothing is known: give model and profile, too")
+    if job is not None and profile is None:
+        if job.steps is None and training is None:
+            raise DataError("an epoch has as many steps as batches: give training=, or a profile")
+        steps = job.count(training.batch_size if training else 1).steps
     asked = None
     if model is not None and profile is not None:
         known = profile if isinstance(profile, Profile) else Profile.load(profile, keep_fit=True)

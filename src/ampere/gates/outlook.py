@@ -23,6 +23,8 @@ from ampere.profiles.estimate import Estimate
 from ampere.profiles.whole_job import LOADING, TRAINING, VALIDATION
 
 TAIL = 0.05
+MOST_SPAN = 30.0  # from the lower to the upper end of an interval that says anything
+BLIND = "on a quiet machine, or `ampere estimate --after-steps`"
 
 
 class Decision(str, Enum):
@@ -83,10 +85,18 @@ class Outlook:
             f"{units.plural(self.estimate.steps, 'step')} will take about"
             f" {units.joules(self.forecast.energy_j)} ({low} to {high}), {self._around}"
         )
+        if self.is_blind:
+            said = f"{said}: the profile knows too little to tell, measure more of it ({BLIND})"
         if self.terms.budget_j is None:
             return said
         inside = units.percent(self.probability)
         return f"{said}; inside {self.terms.budget_text} with a probability of {inside}"
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether the interval is so wide that it says nothing."""
+        low, high = self.interval
+        return high > MOST_SPAN * low
 
     @property
     def _around(self) -> str:
@@ -101,18 +111,18 @@ class Outlook:
         return f"with {' and '.join(said)}"
 
     def enforce(self, only_warn: bool, note: Callable[[str], None]) -> None:
-        """Let the job begin, with a word where that is in doubt.
+        """Say what it will take, and let the job begin.
 
         Raises:
             Refused: It will not fit.
         """
-        if self.decision is Decision.ALLOW:
-            return
         fits = "; ".join(suggestion.text for suggestion in self.suggestions)
         text = f"{self.sentence}{f'. What would fit: {fits}' if fits else ''}"
         if self.decision is Decision.REFUSE and not only_warn:
             raise Refused(f"the job is refused: {text}")
         note(text)
+        if warnings := len(self.estimate.warnings):
+            note(f"the estimate has {units.plural(warnings, 'warning')}: print(gate.outlook)")
 
     def to_json(self) -> dict[str, Json]:
         """Plain data, as `ampere gate --json` prints it."""

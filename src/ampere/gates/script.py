@@ -34,6 +34,7 @@ STOPPED = 75  # exit code: a temporary failure, go on later (sysexits.h)
 NOT_FOUND = 127
 TICK_S = 0.1
 ENDING_S = 0.3  # what ending takes, without saving anything
+MOST_ENDING = 0.05  # of a budget, that is kept for what a program does when it is asked to end
 LONGEST_LINE = 10_000
 PROGRESS = r"(\d+)(?:\s*/\s*(\d+))?"  # of a progress file: a step, or a step and all of them
 
@@ -88,7 +89,9 @@ class Script:
                 stopped = self._watch(process, gate, steps)
         steps.tell(gate)
         code = process.returncode
-        gate.finish(None if stopped or code == 0 else Reason.FAILED)
+        interrupted = -code in (signal.SIGINT, signal.SIGTERM) or code == 128 + signal.SIGINT
+        failed = Reason.LEFT if interrupted else Reason.FAILED
+        gate.finish(None if stopped or code == 0 else failed)
         if stopped:
             return STOPPED
         return 128 - code if code < 0 else code
@@ -111,12 +114,20 @@ class Script:
             if self.progress_file is not None:
                 steps.read(self.progress_file)
             steps.tell(gate)
-            if not gate.tick(TICK_S + ENDING_S):
+            if not gate.tick(TICK_S + ENDING_S + self._ending_s(gate)):
                 self._end(process, gate)
                 return True
 
+    def _ending_s(self, gate: Gate) -> float:
+        """Seconds that the program may take to end: room for its joules is kept."""
+        power_w, budget_j = gate.power_w, gate.terms.budget_j
+        if not power_w or budget_j is None:
+            return 0.0
+        return min(self.grace_s, MOST_ENDING * budget_j / power_w)
+
     def _end(self, process: subprocess.Popen[bytes], gate: Gate) -> None:
         """Ask the program to end, and after a while end it; joules go on being counted."""
+        gate.note(f"the budget comes near: SIGTERM is sent, SIGKILL after {self.grace_s:g} s")
         _signal(process, signal.SIGTERM)
         deadline_s = time.monotonic() + self.grace_s
         while time.monotonic() < deadline_s:

@@ -305,7 +305,8 @@ def last_event(path: Path, run: str | None = None) -> Event | None:
             last = event
     if last is None and runs:
         raise DataError(
-            f"{path} tells of another run ({runs[-1]}): choose another folder for this one"
+            f"{path} tells of another run ({runs[-1]}): choose another folder for this one,"
+            " or resume that one"
         )
     return last
 

@@ -59,7 +59,7 @@ class Asked:
 
 def suggest(asked: Asked, outlook: Outlook) -> tuple[Suggestion, ...]:
     """What would fit; nothing for a job that does."""
-    if outlook.decision is Decision.ALLOW:
+    if outlook.decision is Decision.ALLOW or outlook.is_blind:
         return ()
     found: list[Suggestion] = []
     for way in _WAYS:
