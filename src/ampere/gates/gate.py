@@ -29,7 +29,6 @@ from typing import Any, TypeVar
 
 from ampere.core import units
 from ampere.core.boundary.fields import Fields
-from ampere.core.rates import J_PER_KWH
 from ampere.core.types import Json
 from ampere.errors import DataError, MeterError
 from ampere.gates.forecast import Forecaster, Prior
@@ -49,7 +48,6 @@ TELLINGS = 200.0  # statuses in as long as the run has lasted
 LONGEST_TELL_S = 60.0
 PATIENCE_S = 60.0  # with a meter that fails, where that shall end the run
 AHEAD = 1.2  # times the seconds to the next look
-TAIL = 0.05  # on either side of a 90 % interval
 
 T = TypeVar("T")
 
@@ -360,39 +358,23 @@ class Gate:
         )
 
     def _tell(self) -> None:
-        left = self._steps_left()
-        rest = None if left is None else self._ledger.rest(left)
-        verdict = Verdict.STOP if self._exceeded else self._judge.verdict(rest)
-        stops_at = None if self._exceeded else self._judge.stops_at(self.total_steps)
-        if verdict is Verdict.OVER and self._verdict is not verdict and stops_at is not None:
-            self.note(
-                f"it will not fit: the budget of {self.terms.budget_text} lasts to about step"
-                f" {units.number(stops_at)} of {units.number(self.total_steps or stops_at)}"
-            )
-        self._verdict = verdict
-        spent_j = self.spent_j
-        reach = None if rest is None else (rest.quantile(TAIL), rest.quantile(1 - TAIL))
-        self.status = Status(
-            time=utc_now(),
-            step=self.step_count,
-            spent_j=spent_j,
-            provenance=self._provenance,
-            verdict=verdict,
-            elapsed_s=self._ledger.elapsed_s,
-            steps=self.total_steps,
-            power_w=self._ledger.power_w,
-            forecast_j=None if rest is None else spent_j + rest.energy_j,
-            forecast_j_interval=None if reach is None else (spent_j + reach[0], spent_j + reach[1]),
-            budget_j=self.terms.budget_j,
-            stops_at=stops_at,
-            overhead=self._ledger.forecaster.overhead(),
-            spent_gco2e=_per_kwh(spent_j, self._first.carbon_g_per_kwh),
-            spent_cost=_per_kwh(spent_j, self._first.price_per_kwh),
-            notes=self._teller.taken(),
-        )
+        status = self._judge.status(self._first, self.total_steps, self._exceeded)
+        if status.verdict is Verdict.OVER and self._verdict is not status.verdict:
+            self._say_how_far(status)
+        self._verdict = status.verdict
+        provenance, notes = self._provenance, self._teller.taken()
+        self.status = replace(status, provenance=provenance, notes=notes)
         self._teller.status(self.status)
         pause_s = min(LONGEST_TELL_S, max(TELL_S, self._ledger.elapsed_s / TELLINGS))
         self._next_tell_s = self._clock() + pause_s
+
+    def _say_how_far(self, status: Status) -> None:
+        if status.stops_at is not None:
+            self.note(
+                f"it will not fit: the budget of {self.terms.budget_text} lasts to about step"
+                f" {units.number(status.stops_at)} of"
+                f" {units.number(self.total_steps or status.stops_at)}"
+            )
 
     def _reason(self) -> Reason:
         if self._exceeded and self.should_stop:
@@ -431,7 +413,3 @@ class Gate:
             f"a budget of {self.terms.budget_text} is less than the meter {odometer.meter} can tell"
             f" (steps of {units.joules(odometer.least_j)}): give a larger one, or another meter"
         )
-
-
-def _per_kwh(energy_j: float, rate: float | None) -> float | None:
-    return None if rate is None else energy_j / J_PER_KWH * rate
