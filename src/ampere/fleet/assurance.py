@@ -8,9 +8,9 @@
     σ²       |e F|² + |e d|²: the variance of the sum
     z        standard deviations for the asked probability
 
-Errors are those of a logarithm, as they are in an Estimate, so the sum stays below S exp(z σ / S) with
-the probability of z. That is convex in the queue and grows in proportion to it, so a tangent of it
-lies below it everywhere: a plan that keeps the limit keeps the tangent's, which is linear.
+Errors are those of a logarithm, as they are in an Estimate, so the sum stays below S exp(z σ / S)
+with the probability of z. That is convex in the queue and grows in proportion to it, so a tangent of
+it lies below it everywhere: a plan that keeps the limit keeps the tangent's, which is linear.
 """
 
 from __future__ import annotations

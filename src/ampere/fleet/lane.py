@@ -3,8 +3,8 @@
         slot 1  ▇▇▇▇▇▇▇▇  ▇▇▇▇▇▇        those that are due first run first, none before its start;
         slot 2  ▇▇▇▇▇▇▇▇▇▇▇▇▇ ▇▇▇▇      what must not be divided runs within one span
 
-Seconds of one member have one error, so all of its jobs are late or early together: its queue is laid
-for so many standard deviations (`reach`) at once.
+Seconds of one member have one error, so all of its jobs are late or early together: its queue is
+laid for so many standard deviations (`reach`) at once.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Lane:
     @cached_property
     def shared(self) -> Array:
         """Shared errors of its tasks."""
-        return self.costs.shared[self.index]
+        return np.ascontiguousarray(self.costs.shared[self.index])
 
     @cached_property
     def own(self) -> Array:
@@ -81,7 +81,7 @@ class Lane:
         """Joules of each piece, as expected."""
         rows = [piece.task for piece in pieces]
         by = np.array([piece.part * piece.share for piece in pieces])
-        return self.costs.energy_j[rows, self.index] * by
+        return np.asarray(self.costs.energy_j[rows, self.index] * by)
 
     def deviation_j(self, pieces: Sequence[Piece]) -> float:
         """The standard deviation of what the pieces take together."""
@@ -207,7 +207,7 @@ class Lane:
         rows = [piece.task for piece in queue]
         together = np.cumsum(energies[:, None] * self.shared[rows], axis=0)
         alone = np.cumsum((energies * self.own[rows]) ** 2)
-        return np.sqrt((together**2).sum(axis=1) + alone) / np.cumsum(energies)
+        return np.asarray(np.sqrt((together**2).sum(axis=1) + alone) / np.cumsum(energies))
 
     def path(
         self, queue: Sequence[Piece], laid: Sequence[Sequence[tuple[float, float]]]
@@ -226,9 +226,9 @@ class Lane:
 
     def end_s(self, pieces: Sequence[Piece]) -> float:
         """When the last one ends, as expected."""
-        if self.always_there and self.member.slots == 1:
-            if all(self.release_s(piece) == 0 for piece in pieces):
-                return sum(self.duration_s(piece) for piece in pieces)
+        free = all(self.release_s(piece) == 0 for piece in pieces)
+        if self.always_there and self.member.slots == 1 and free:
+            return sum(self.duration_s(piece) for piece in pieces)
         laid = self.laid(self.ordered(pieces))
         return max((runs[-1][1] for runs in laid), default=0.0)
 

@@ -6,9 +6,9 @@
                 each deadline   seconds of all that is due by then    ≤  seconds until then
                 makespan        seconds of each member                ≤  T
 
-Every plan keeps these lines, so what the programme comes to is a bound that no plan is below. Tangents
-are added where the last solution overdraws. With `timed`, what happens by when is counted, too: that
-guides plans around charging and cheap hours, and is no bound.
+Every plan keeps these lines, so what the programme comes to is a bound that no plan is below.
+Tangents are added where the last solution overdraws. With `timed`, what happens by when is counted,
+too: that guides plans around charging and cheap hours, and is no bound.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -164,11 +165,10 @@ class Relaxation:
 
     def _charged_rows(self, lane: Lane, ours: npt.NDArray[np.int64], weights: Array) -> list[Row]:
         """By the end of each window, what is taken is at most what was there and came."""
-        options, rows = self.problem.options, []
+        rows = []
         for moment in self.problem.windows[lane.index][1:]:
             begun = self._within(ours, 0.0, float(moment))
             rows.append(Row(ours, weights * begun, supply_j(lane, float(moment))))
-        assert len(options)
         return rows
 
     def _within(self, ours: npt.NDArray[np.int64], start_s: float, end_s: float) -> Array:
@@ -200,14 +200,14 @@ class Relaxation:
         options, ours = self.problem.options, self.of_member[lane.index]
         windows = self.problem.windows[lane.index]
         rows = []
-        for start, end in zip(windows[:-1], windows[1:], strict=True):
+        for start, end in pairwise(windows.tolist()):
             seconds = self._within(ours, float(start), float(end)) * options.time_s[ours]
             room = lane.member.slots * there_s(lane.spans, float(start), float(end))
             rows.append(Row(ours, seconds, room))
         return rows
 
     def _solve(self, required: Mask | None) -> Answer | None:
-        cost, matrix, lower, limit, most = self._programme(required)
+        cost, matrix, _, limit, most = self._programme(required)
         t, n = len(self.problem.tasks), len(self.problem.options)
         result = linprog(
             cost,
