@@ -3,7 +3,7 @@
     joules of a queue  =  sum of energy_j × exp(shared · z + own × e)
 
 `z` is what all jobs of a member share: its mood, and layers that they have in common. `e` is a
-job's own. Costs come from profiles (`estimate_costs`), or are given as plain arrays (`Costs.known`).
+job's own. Costs come from profiles (`estimate_costs`) or from plain arrays (`Costs.known`).
 """
 
 from __future__ import annotations
@@ -154,6 +154,15 @@ def estimate_costs(fleet: Fleet, tasks: Sequence[Task]) -> Costs:
         },
         warnings=tuple(dict.fromkeys(text for column in columns for text in column.warnings)),
     )
+
+
+def ask(member: Member, task: Task) -> Asked:
+    """What a member's profile says of one task.
+
+    Raises:
+        NotCovered: It cannot run the task, or does not know it.
+    """
+    return _ask(member, task, _Reader(), {})
 
 
 def _find(fleet: Fleet, task: Task, name: str) -> None:

@@ -7,6 +7,7 @@ whole programme ─┘  (up to 300 tasks)
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +21,11 @@ from ampere.fleet.improvement import improve, level, rounded
 from ampere.fleet.lane import Piece
 from ampere.fleet.objective import Objective
 from ampere.fleet.problem import Problem, Sheet
-from ampere.fleet.relaxation import Answer, Mask, Relaxation
+from ampere.fleet.relaxation import Mask, Relaxation
 
 WHOLE_TASKS = 300  # up to which whole programmes are tried
 WHOLE_S = 2.0  # for one of them
-WHOLE_ROUNDS = 3
+WHOLE_ROUNDS = 5
 IMPROVE_S = 1.0  # for each start
 LEVEL_S = 0.3
 GROWING = 20  # halvings of what a pruned task may grow by
@@ -66,8 +67,9 @@ def _best(problem: Problem) -> tuple[Sheet, float | None]:
     sheets = [first, *([_improved(Draft(problem, first))] if few else [])]
     if answer is not None:
         sheets.append(_improved(rounded(problem, answer.shares)))
-        if few and not _is_best(problem, sheets, answer):
-            sheets += _whole(problem, relaxation)
+        if few and not _is_best(problem, sheets, answer.value):
+            found, bound = _whole(problem, relaxation)
+            sheets, answer = sheets + found, replace(answer, value=max(answer.value, bound))
     draft = Draft(problem, min(sheets, key=problem.standing))
     if not problem.objective.makespan:
         level(draft, time.monotonic() + LEVEL_S)
@@ -105,23 +107,25 @@ def _improved(draft: Draft) -> Sheet:
     return draft.sheet
 
 
-def _is_best(problem: Problem, sheets: list[Sheet], answer: Answer) -> bool:
+def _is_best(problem: Problem, sheets: list[Sheet], bound: float) -> bool:
     """Whether nothing is left to be found."""
     missing, cost = min(map(problem.standing, sheets))
-    return missing == 0 and cost <= answer.value * (1 + 1e-6)
+    return missing == 0 and cost <= bound + 1e-6 * abs(bound)
 
 
-def _whole(problem: Problem, relaxation: Relaxation) -> list[Sheet]:
-    """Plans of whole programmes; tangents are added where one overdraws a battery."""
-    sheets = []
+def _whole(problem: Problem, relaxation: Relaxation) -> tuple[list[Sheet], float]:
+    """Plans of whole programmes, and their bound; tangents are added where one overdraws."""
+    sheets, bound = [], -math.inf
     for _ in range(WHOLE_ROUNDS):
         answer = relaxation.solve_whole(WHOLE_S)
         if answer is None:
             break
+        bound = max(bound, answer.value)
         sheets.append(_improved(rounded(problem, answer.shares)))
-        if not relaxation.add_tangents(np.round(answer.shares, 6)):
+        overdrawn = relaxation.add_tangents(np.round(answer.shares, 6), 1e-9)
+        if not relaxation.forbid(answer.shares) and not overdrawn:
             break
-    return sheets
+    return sheets, bound
 
 
 def bounds(problem: Problem, sheet: Sheet, known: float | None) -> tuple[float, float]:
@@ -142,7 +146,10 @@ def bounds(problem: Problem, sheet: Sheet, known: float | None) -> tuple[float, 
 def _bound(problem: Problem, placed: Mask) -> float:
     relaxation = Relaxation(problem, costs=_least_costs(problem))
     answer = relaxation.solve(placed)
-    return 0.0 if answer is None else answer.value
+    whole = None
+    if answer is not None and len(problem.tasks) <= WHOLE_TASKS:
+        whole = relaxation.solve_whole(WHOLE_S, placed)
+    return max((each.value for each in (answer, whole) if each is not None), default=0.0)
 
 
 def _least_costs(problem: Problem) -> Array:
