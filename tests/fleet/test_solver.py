@@ -152,7 +152,7 @@ def test_pruning_only_where_it_lets_more_in() -> None:
 
 
 def placed_parts(solution: Solution) -> list[float]:
-    return solution.problem.placed(solution.sheet).tolist()
+    return [float(part) for part in solution.problem.placed(solution.sheet)]
 
 
 @settings(max_examples=40, deadline=None)

@@ -192,14 +192,14 @@ class _Reader:
 
     def layers(self, task: Task, training: Training) -> tuple[Layer, ...]:
         """Of the task's model."""
-        if isinstance(task.model, (list, tuple)):
-            return tuple(task.model)
-        model = task.model if isinstance(task.model, str) else id(task.model)
-        key = (model, repr(task.input), training)
+        model = task.model
+        if isinstance(model, Sequence) and not isinstance(model, str):
+            return tuple(model)
+        key = (model if isinstance(model, str) else id(model), repr(task.input), training)
         if key not in self._read:
             from ampere.pytorch.models import read
 
-            self._read[key] = read(task.model, task.input, training)
+            self._read[key] = read(model, task.input, training)
         return self._read[key]
 
 

@@ -39,6 +39,10 @@ class Draft:
         same = (options.member[rows] == member) & (options.release_s[rows] == piece.release_s)
         return int(rows.start + np.flatnonzero(same)[0])
 
+    def total_j(self, member: int) -> float:
+        """Joules of all that a member has, as expected."""
+        return self._total[member]
+
     def put(self, option: int, part: float = 1.0) -> None:
         """Add a piece."""
         member, piece = int(self.problem.options.member[option]), self.problem.piece(option, part)

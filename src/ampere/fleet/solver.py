@@ -24,8 +24,8 @@ from ampere.fleet.problem import Problem, Sheet
 from ampere.fleet.relaxation import Mask, Relaxation
 
 WHOLE_TASKS = 300  # up to which whole programmes are tried
-WHOLE_S = 2.0  # for one of them
-WHOLE_ROUNDS = 5
+PATIENCE_S = 4.0  # for them
+WHOLE_ROUNDS = 8
 IMPROVE_S = 1.0  # for each start
 LEVEL_S = 0.3
 GROWING = 20  # halvings of what a pruned task may grow by
@@ -44,20 +44,25 @@ class Solution:
     bound_j: float
 
 
-def solve(problem: Problem) -> Solution:
-    """The best plan that is found; tasks are pruned only where that lets more of them in."""
-    sheet, known = _best(problem)
+def solve(problem: Problem, patience_s: float = PATIENCE_S) -> Solution:
+    """The best plan that is found; tasks are pruned only where that lets more of them in.
+
+    Args:
+        problem: What is to be planned.
+        patience_s: Seconds for programmes of whole jobs, where there are few enough.
+    """
+    sheet, known = _best(problem, patience_s)
     shrinking = {at: task.shrink for at, task in enumerate(problem.tasks) if task.shrink}
     if shrinking and problem.standing(sheet)[0] > 0:
         pruned = replace(problem, pruned=shrinking)
-        other, _ = _best(pruned)
+        other, _ = _best(pruned, patience_s)
         if pruned.standing(other)[0] < problem.standing(sheet)[0]:
             problem, sheet = _grown(pruned, other)
             known = None
-    return Solution(problem, sheet, *bounds(problem, sheet, known))
+    return Solution(problem, sheet, *bounds(problem, sheet, known, patience_s))
 
 
-def _best(problem: Problem) -> tuple[Sheet, float | None]:
+def _best(problem: Problem, patience_s: float) -> tuple[Sheet, float | None]:
     """The best plan of all ways, and what the relaxation of all tasks came to if it is a bound."""
     timed = any(len(windows) > 1 for windows in problem.windows)
     relaxation = Relaxation(problem, timed=timed)
@@ -68,7 +73,7 @@ def _best(problem: Problem) -> tuple[Sheet, float | None]:
     if answer is not None:
         sheets.append(_improved(rounded(problem, answer.shares)))
         if few and not _is_best(problem, sheets, answer.value):
-            found, bound = _whole(problem, relaxation)
+            found, bound = _whole(problem, relaxation, patience_s)
             sheets, answer = sheets + found, replace(answer, value=max(answer.value, bound))
     draft = Draft(problem, min(sheets, key=problem.standing))
     if not problem.objective.makespan:
@@ -113,11 +118,14 @@ def _is_best(problem: Problem, sheets: list[Sheet], bound: float) -> bool:
     return missing == 0 and cost <= bound + 1e-6 * abs(bound)
 
 
-def _whole(problem: Problem, relaxation: Relaxation) -> tuple[list[Sheet], float]:
+def _whole(
+    problem: Problem, relaxation: Relaxation, patience_s: float
+) -> tuple[list[Sheet], float]:
     """Plans of whole programmes, and their bound; tangents are added where one overdraws."""
-    sheets, bound = [], -math.inf
+    sheets, bound, until_s = [], -math.inf, time.monotonic() + patience_s
     for _ in range(WHOLE_ROUNDS):
-        answer = relaxation.solve_whole(WHOLE_S)
+        left_s = until_s - time.monotonic()
+        answer = relaxation.solve_whole(left_s) if left_s > 0 else None
         if answer is None:
             break
         bound = max(bound, answer.value)
@@ -128,7 +136,9 @@ def _whole(problem: Problem, relaxation: Relaxation) -> tuple[list[Sheet], float
     return sheets, bound
 
 
-def bounds(problem: Problem, sheet: Sheet, known: float | None) -> tuple[float, float]:
+def bounds(
+    problem: Problem, sheet: Sheet, known: float | None, patience_s: float
+) -> tuple[float, float]:
     """What no plan of the placed tasks is below: in the objective, and in joules.
 
     It is `known` already if all are placed.
@@ -136,19 +146,19 @@ def bounds(problem: Problem, sheet: Sheet, known: float | None) -> tuple[float, 
     placed = problem.placed(sheet) > 1 - 1e-9
     if not placed.any():
         return 0.0, 0.0
-    bound = known if known is not None and placed.all() else _bound(problem, placed)
+    bound = known if known is not None and placed.all() else _bound(problem, placed, patience_s)
     if problem.objective == Objective(energy=1.0):
         return bound, bound
     joules = replace(problem, objective=Objective(energy=1.0))
-    return bound, _bound(joules, placed)
+    return bound, _bound(joules, placed, patience_s)
 
 
-def _bound(problem: Problem, placed: Mask) -> float:
+def _bound(problem: Problem, placed: Mask, patience_s: float) -> float:
     relaxation = Relaxation(problem, costs=_least_costs(problem))
     answer = relaxation.solve(placed)
     whole = None
     if answer is not None and len(problem.tasks) <= WHOLE_TASKS:
-        whole = relaxation.solve_whole(WHOLE_S, placed)
+        whole = relaxation.solve_whole(patience_s / 4, placed)
     return max((each.value for each in (answer, whole) if each is not None), default=0.0)
 
 
