@@ -33,12 +33,12 @@ from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.devices.physics import simulated_devices
 from ampere.devices.simulated import SimulatedDevice
-from ampere.fleet.assurance import reach_of
 from ampere.fleet.costs import Costs, estimate_costs
-from ampere.fleet.lane import Lane
-from ampere.fleet.objective import Objective
-from ampere.fleet.problem import Problem
-from ampere.fleet.solver import solve
+from ampere.fleet.planning.assurance import reach_of
+from ampere.fleet.planning.lane import Lane
+from ampere.fleet.planning.objective import Objective
+from ampere.fleet.planning.problem import Problem
+from ampere.fleet.planning.solver import solve
 
 FLEETS = 200
 FAMILIES = ("lenet5", "har", "cnn5")

@@ -26,14 +26,14 @@ from fleet_tables import markdown, percent
 
 from ampere.core.arrays import Array
 from ampere.core.fingerprint import Fingerprint
-from ampere.fleet.assurance import reach_of
 from ampere.fleet.costs import Costs
-from ampere.fleet.draft import Draft
-from ampere.fleet.greedy import cheapest, greedy
 from ampere.fleet.member import Battery, Fleet, Member
-from ampere.fleet.objective import Objective
-from ampere.fleet.problem import Problem, Sheet
-from ampere.fleet.solver import solve
+from ampere.fleet.planning.assurance import reach_of
+from ampere.fleet.planning.draft import Draft
+from ampere.fleet.planning.greedy import cheapest, greedy
+from ampere.fleet.planning.objective import Objective
+from ampere.fleet.planning.problem import Problem, Sheet
+from ampere.fleet.planning.solver import solve
 from ampere.fleet.task import Task
 from ampere.meters.base import Provenance
 from ampere.profiles.job import Job

@@ -31,12 +31,12 @@ from ampere.core.layers import Layer
 from ampere.errors import DataError
 from ampere.estimators.additive import fit_additive
 from ampere.estimators.lending.lenders import Lender, Lenders
-from ampere.fleet.assurance import reach_of
 from ampere.fleet.costs import Costs, estimate_costs
-from ampere.fleet.greedy import greedy
-from ampere.fleet.objective import Objective
-from ampere.fleet.problem import Problem, Sheet
-from ampere.fleet.solver import solve
+from ampere.fleet.planning.assurance import reach_of
+from ampere.fleet.planning.greedy import greedy
+from ampere.fleet.planning.objective import Objective
+from ampere.fleet.planning.problem import Problem, Sheet
+from ampere.fleet.planning.solver import solve
 from ampere.records.measurement import Measurement
 from ampere_paper.published import zeus
 

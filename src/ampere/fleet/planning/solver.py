@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ampere.core.arrays import Array
-from ampere.fleet.draft import Draft
-from ampere.fleet.greedy import greedy
-from ampere.fleet.improvement import improve, level, rounded
-from ampere.fleet.lane import Piece
-from ampere.fleet.objective import Objective
-from ampere.fleet.problem import Problem, Sheet
-from ampere.fleet.relaxation import Mask, Relaxation
+from ampere.fleet.planning.draft import Draft
+from ampere.fleet.planning.greedy import greedy
+from ampere.fleet.planning.improvement import improve, level, rounded
+from ampere.fleet.planning.lane import Piece
+from ampere.fleet.planning.objective import Objective
+from ampere.fleet.planning.problem import Problem, Sheet
+from ampere.fleet.planning.relaxation import Mask, Relaxation
 
 WHOLE_TASKS = 300  # up to which whole programmes are tried
 PATIENCE_S = 4.0  # for them; a fourth of it for exchanges of each start
