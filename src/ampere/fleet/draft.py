@@ -21,11 +21,14 @@ class Draft:
         self.sheet: Sheet = [[] for _ in problem.lanes]
         self.chosen: dict[int, list[int]] = {}  # options of each task that is placed
         lanes = problem.lanes
-        self._supply = [math.inf if each.member.battery is None else supply_j(each) for each in lanes]
+        self._supply = [
+            math.inf if each.member.battery is None else supply_j(each) for each in lanes
+        ]
         self._simple = [_is_simple(lane) for lane in lanes]
         self._total = [0.0] * len(lanes)
         self._alone = [0.0] * len(lanes)
         self._together = [np.zeros(lane.shared.shape[1]) for lane in lanes]
+        self._timed = [0] * len(lanes)  # pieces that have a time of their own
         for member, pieces in enumerate(sheet or []):
             for piece in pieces:
                 self.put(self._option(member, piece), piece.part)
@@ -61,6 +64,7 @@ class Draft:
     def _count(self, member: int, piece: Piece, sign: int) -> None:
         lane = self.problem.lanes[member]
         energy = self._energy(member, piece)
+        self._timed[member] += sign * self.problem.timed_tasks[piece.task]
         self._total[member] += sign * energy
         self._alone[member] += sign * (energy * float(lane.own[piece.task])) ** 2
         self._together[member] = self._together[member] + sign * energy * lane.shared[piece.task]
@@ -78,18 +82,12 @@ class Draft:
         if total > self._supply[member] * (1 + LATE):
             return False
         lane = self.problem.lanes[member]
-        stay = [each for each in self.sheet[member] if each not in going] if going else None
-        queue = [*(self.sheet[member] if stay is None else stay), piece]
-        if not self._simple[member] or any(self._is_timed(each.task) for each in queue):
-            return lane.fits(queue)
+        timed = self._timed[member] or self.problem.timed_tasks[piece.task]
+        if timed or not self._simple[member]:
+            return lane.fits([*(each for each in self.sheet[member] if each not in going), piece])
         return lane.member.battery is None or self._suffices(member, piece, going, total)
 
-    def _is_timed(self, task: int) -> bool:
-        return self.problem.timed_tasks[task]
-
-    def _suffices(
-        self, member: int, piece: Piece, going: Sequence[Piece], total: float
-    ) -> bool:
+    def _suffices(self, member: int, piece: Piece, going: Sequence[Piece], total: float) -> bool:
         lane = self.problem.lanes[member]
         together, alone = self._together[member], self._alone[member]
         for each, sign in ((piece, 1), *((each, -1) for each in going)):

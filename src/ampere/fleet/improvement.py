@@ -1,16 +1,14 @@
 """Improvement: from shares of jobs to whole ones, and then better by small exchanges.
 
-    round     whole shares stay; torn jobs go where most of them was, or where there is room
-    insert    a job that has no room pushes out one that has room elsewhere
-    exchange  a job goes where it is cheaper, and one from there makes room if need be
+round     whole shares stay; torn jobs go where most of them was, or where there is room
+insert    a job that has no room pushes out one that has room elsewhere
+exchange  a job goes where it is cheaper, and one from there makes room if need be
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-
-import numpy as np
+from collections.abc import Iterator, Sequence
 
 from ampere.core.arrays import Array
 from ampere.fleet.draft import Draft
@@ -56,7 +54,7 @@ def improve(draft: Draft, until_s: float) -> None:
         gained = _exchange(draft, until_s)
         gained |= _divide_anew(draft)
         if draft.problem.objective.makespan:
-            gained |= _shorten(draft, until_s)
+            gained |= _shorten(draft, until_s, draft.problem.objective.makespan)
         if not gained:
             return
 
@@ -125,19 +123,17 @@ def _move_or_swap(draft: Draft, task: int) -> bool:
             return _settle(draft, {task: option})
         if home:
             continue
-        for other, new, loss in _leaving(draft, option, now, gain):
+        for other, new in _leaving(draft, option, gain):
             if not draft.has_room(option, without=[other]):
                 continue
             back = problem.options.member[new] == problem.options.member[now]
             if draft.has_room(new, without=[task] if back else ()):
-                return _settle(draft, {task: option, other: new}, loss)
+                return _settle(draft, {task: option, other: new})
     return False
 
 
-def _leaving(
-    draft: Draft, option: int, now: int, gain: float
-) -> Iterator[tuple[int, int, float]]:
-    """Tasks that could leave the option's member, where to, and what that loses: least first."""
+def _leaving(draft: Draft, option: int, gain: float) -> Iterator[tuple[int, int]]:
+    """Tasks that could leave the option's member, and where to: what loses least first."""
     problem = draft.problem
     options = problem.options
     member = int(options.member[option])
@@ -152,11 +148,11 @@ def _leaving(
                 break
             if options.member[new] != member:
                 moves.append((loss, piece.task, new))
-    for loss, other, new in sorted(moves):
-        yield other, new, loss
+    for _, other, new in sorted(moves):
+        yield other, new
 
 
-def _settle(draft: Draft, moves: dict[int, int], loss: float = 0.0) -> bool:
+def _settle(draft: Draft, moves: dict[int, int]) -> bool:
     """Move tasks to their new options."""
     for task in moves:
         draft.take(task)
@@ -172,13 +168,9 @@ def _divide_anew(draft: Draft) -> bool:
         taken = draft.take(task)
         before = sum(part * problem.options.cost[option] for option, part in taken)
         better = spread(draft, task, problem.choices[task])
-        if better:
-            parts = {piece.task: 0.0 for pieces in draft.sheet for piece in pieces}
-            del parts
-            after = _cost_of(draft, task)
-            better = after < before * (1 - LEAST)
-            if not better:
-                draft.take(task)
+        if better and _cost_of(draft, task) >= before - LEAST * abs(before):
+            draft.take(task)
+            better = False
         if not better:
             draft.restore(taken)
         gained |= better
@@ -195,30 +187,47 @@ def _cost_of(draft: Draft, task: int) -> float:
     return total
 
 
-def _shorten(draft: Draft, until_s: float) -> bool:
-    """Move a job away from the member that ends last, as long as that gains."""
+def level(draft: Draft, until_s: float) -> None:
+    """Let members end together, as far as that costs nothing."""
+    _shorten(draft, until_s, weight=0.0)
+
+
+def _shorten(draft: Draft, until_s: float, weight: float) -> bool:
+    """Move jobs away from the member that ends last, as long as that gains."""
     problem, gained = draft.problem, False
-    weight, cost = problem.objective.makespan, problem.options.cost
+    pairs = zip(problem.lanes, draft.sheet, strict=True)
+    ends = [lane.end_s(pieces) for lane, pieces in pairs]
     while time.monotonic() < until_s:
-        ends = [lane.end_s(pieces) for lane, pieces in zip(problem.lanes, draft.sheet, strict=True)]
-        last = int(np.argmax(ends))
-        move = None
-        for piece in [each for each in draft.sheet[last] if each.part == 1]:
-            now = draft.chosen[piece.task][0]
-            for option in problem.choices[piece.task]:
-                member = int(problem.options.member[option])
-                if member == last or not draft.has_room(option):
-                    continue
-                stay = [each for each in draft.sheet[last] if each is not piece]
-                new = list(ends)
-                new[last] = problem.lanes[last].end_s(stay)
-                new[member] = problem.lanes[member].end_s(
-                    [*draft.sheet[member], problem.piece(option)]
-                )
-                delta = float(cost[option] - cost[now]) + weight * (max(new) - max(ends))
-                if delta < -LEAST * weight * max(ends) and (move is None or delta < move[0]):
-                    move = delta, piece.task, option
-        if move is None:
-            return gained
-        gained = _settle(draft, {move[1]: move[2]})
+        last = max(range(len(ends)), key=ends.__getitem__)
+        moves = sorted(_shortening(draft, last, ends, weight))
+        if not moves:
+            break
+        _, _, task, option = moves[0]
+        gained = _settle(draft, {task: option})
+        for member in (last, int(problem.options.member[option])):
+            ends[member] = problem.lanes[member].end_s(draft.sheet[member])
     return gained
+
+
+def _shortening(
+    draft: Draft, last: int, ends: Sequence[float], weight: float
+) -> Iterator[tuple[float, float, int, int]]:
+    """Moves that gain: what they change of the cost, when both members then end, and the move."""
+    problem = draft.problem
+    options = problem.options
+    for piece in [each for each in draft.sheet[last] if each.part == 1]:
+        held = float(options.cost[draft.chosen[piece.task][0]])
+        stay = problem.lanes[last].end_s([each for each in draft.sheet[last] if each is not piece])
+        for option in problem.choices[piece.task]:
+            more = float(options.cost[option]) - held
+            member = int(options.member[option])
+            if more - weight * (ends[last] - stay) > -LEAST * abs(held) * (weight > 0):
+                break  # those after it are dearer still
+            if member == last:
+                continue
+            queue = [*draft.sheet[member], problem.piece(option)]
+            then = max(stay, problem.lanes[member].end_s(queue))
+            change = more + weight * (then - ends[last])
+            gains = change < -LEAST * abs(held) if weight else then < ends[last] * (1 - LEAST)
+            if gains and draft.has_room(option):
+                yield change, then, piece.task, option

@@ -10,16 +10,15 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
-import numpy as np
-
 from ampere.errors import DataError
 from ampere.fleet.assembly import assignments_of, standings_of
 from ampere.fleet.assurance import reach_of
-from ampere.fleet.costs import Costs, estimate_costs, reasons_of
+from ampere.fleet.costs import Costs, estimate_costs
 from ampere.fleet.member import Fleet, refuse_twins
 from ampere.fleet.objective import Objective
-from ampere.fleet.plan import Plan, Unplaced
-from ampere.fleet.problem import Problem, Sheet
+from ampere.fleet.plan import Plan
+from ampere.fleet.problem import Problem
+from ampere.fleet.shortfall import unplaced_of
 from ampere.fleet.solver import Solution, solve
 from ampere.fleet.task import Task
 from ampere.records.measurement import utc, utc_now
@@ -70,20 +69,19 @@ def schedule(
         goal,
         begin_s,
     )
-    solution = solve(problem)
-    return plan_of(problem, solution, confidence)
+    return plan_of(solve(problem), confidence, [member.name for member in fleet])
 
 
-def plan_of(problem: Problem, solution: Solution, confidence: float) -> Plan:
-    """The plan that these queues are."""
-    sheet = solution.sheet
-    assignments = assignments_of(problem, sheet)
+def plan_of(solution: Solution, confidence: float, names: Sequence[str]) -> Plan:
+    """The plan that these queues are; members stand in the order of these names."""
+    problem, sheet = solution.problem, solution.sheet
+    assignments, standings = assignments_of(problem, sheet), standings_of(problem, sheet)
     energy_j = math.fsum(each.energy_j for each in assignments)
     return Plan(
         begins=utc(problem.begin_s),
         assignments=tuple(assignments),
-        unplaced=tuple(_unplaced(problem, sheet)),
-        standings=tuple(standings_of(problem, sheet)),
+        unplaced=tuple(unplaced_of(problem, sheet)),
+        standings=tuple(sorted(standings, key=lambda each: names.index(each.member))),
         objective=str(problem.objective),
         cost=problem.cost(sheet),
         bound=solution.bound,
@@ -92,16 +90,6 @@ def plan_of(problem: Problem, solution: Solution, confidence: float) -> Plan:
         confidence=confidence,
         warnings=problem.costs.warnings,
     )
-
-
-def _unplaced(problem: Problem, sheet: Sheet) -> list[Unplaced]:
-    missing = np.flatnonzero(problem.placed(sheet) < 1 - 1e-9)
-    rows = []
-    for task in missing.tolist():
-        reasons = list(reasons_of(problem.costs, problem.fleet, task))
-        told = "; ".join(reasons) if reasons else "no battery or deadline has room for it"
-        rows.append(Unplaced(problem.tasks[task].name, told))
-    return rows
 
 
 def _moment(begins: str | None) -> float:

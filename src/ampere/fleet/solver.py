@@ -1,13 +1,14 @@
 """Solver: the best plan of several ways to make one, and a bound that no plan is below.
 
-    greedy ──────────┐
-    relaxation ──────┼─ rounded, inserted, exchanged ── the best of them, checked exactly
-    whole programme ─┘  (up to 300 tasks)
+greedy ──────────┐
+relaxation ──────┼─ rounded, inserted, exchanged ── the best of them, checked exactly
+whole programme ─┘  (up to 300 tasks)
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,8 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.fleet.draft import Draft
 from ampere.fleet.greedy import greedy
-from ampere.fleet.improvement import improve, rounded
+from ampere.fleet.improvement import improve, level, rounded
+from ampere.fleet.lane import Piece
 from ampere.fleet.objective import Objective
 from ampere.fleet.problem import Problem, Sheet
 from ampere.fleet.relaxation import Answer, Mask, Relaxation
@@ -24,29 +26,78 @@ WHOLE_TASKS = 300  # up to which whole programmes are tried
 WHOLE_S = 2.0  # for one of them
 WHOLE_ROUNDS = 3
 IMPROVE_S = 1.0  # for each start
+LEVEL_S = 0.3
+GROWING = 20  # halvings of what a pruned task may grow by
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Queues of members, and what no plan of the same jobs is below."""
+    """Queues of members, and what no plan of the same jobs is below.
 
+    The problem is the one that was solved: tasks may have been pruned.
+    """
+
+    problem: Problem
     sheet: Sheet
     bound: float
     bound_j: float
 
 
 def solve(problem: Problem) -> Solution:
-    """The best plan that is found."""
+    """The best plan that is found; tasks are pruned only where that lets more of them in."""
+    sheet, known = _best(problem)
+    shrinking = {at: task.shrink for at, task in enumerate(problem.tasks) if task.shrink}
+    if shrinking and problem.standing(sheet)[0] > 0:
+        pruned = replace(problem, pruned=shrinking)
+        other, _ = _best(pruned)
+        if pruned.standing(other)[0] < problem.standing(sheet)[0]:
+            problem, sheet = _grown(pruned, other)
+            known = None
+    return Solution(problem, sheet, *bounds(problem, sheet, known))
+
+
+def _best(problem: Problem) -> tuple[Sheet, float | None]:
+    """The best plan of all ways, and what the relaxation of all tasks came to if it is a bound."""
     timed = any(len(windows) > 1 for windows in problem.windows)
     relaxation = Relaxation(problem, timed=timed)
     answer = relaxation.solve() if len(problem.options) else None
-    sheets = [_improved(Draft(problem, greedy(problem)))]
+    few = len(problem.tasks) <= WHOLE_TASKS
+    first = greedy(problem)
+    sheets = [first, *([_improved(Draft(problem, first))] if few else [])]
     if answer is not None:
         sheets.append(_improved(rounded(problem, answer.shares)))
-        if len(problem.tasks) <= WHOLE_TASKS and not _is_best(problem, sheets, answer):
+        if few and not _is_best(problem, sheets, answer):
             sheets += _whole(problem, relaxation)
-    best = min(sheets, key=problem.standing)
-    return Solution(best, *bounds(problem, best, None if timed else (relaxation, answer)))
+    draft = Draft(problem, min(sheets, key=problem.standing))
+    if not problem.objective.makespan:
+        level(draft, time.monotonic() + LEVEL_S)
+    return draft.sheet, None if timed or answer is None else answer.value
+
+
+def _grown(problem: Problem, sheet: Sheet) -> tuple[Problem, Sheet]:
+    """Prune no more than batteries want: what matters most grows first."""
+    sheet, pruned = [list(pieces) for pieces in sheet], dict(problem.pruned)
+    for task in sorted(pruned, key=lambda each: -problem.priorities[each]):
+        held = [member for member, queue in enumerate(sheet) if any(p.task == task for p in queue)]
+        low, high = pruned[task], 1.0
+        for share in (high, *([None] * GROWING)):
+            middle = (low + high) / 2 if share is None else share
+            if all(_fits_grown(problem, sheet, member, task, middle) for member in held):
+                low = middle
+            else:
+                high = middle
+        pruned[task] = low
+        for member in held:
+            sheet[member] = _with_share(sheet[member], task, low)
+    return replace(problem, pruned=pruned), sheet
+
+
+def _fits_grown(problem: Problem, sheet: Sheet, member: int, task: int, share: float) -> bool:
+    return problem.lanes[member].fits(_with_share(sheet[member], task, share))
+
+
+def _with_share(pieces: Sequence[Piece], task: int, share: float) -> list[Piece]:
+    return [each._replace(share=share) if each.task == task else each for each in pieces]
 
 
 def _improved(draft: Draft) -> Sheet:
@@ -73,17 +124,15 @@ def _whole(problem: Problem, relaxation: Relaxation) -> list[Sheet]:
     return sheets
 
 
-def bounds(
-    problem: Problem, sheet: Sheet, solved: tuple[Relaxation, Answer | None] | None = None
-) -> tuple[float, float]:
-    """What no plan of the placed tasks is below: in the objective, and in joules."""
+def bounds(problem: Problem, sheet: Sheet, known: float | None) -> tuple[float, float]:
+    """What no plan of the placed tasks is below: in the objective, and in joules.
+
+    It is `known` already if all are placed.
+    """
     placed = problem.placed(sheet) > 1 - 1e-9
     if not placed.any():
         return 0.0, 0.0
-    if solved is not None and solved[1] is not None and placed.all():
-        bound = solved[1].value
-    else:
-        bound = _bound(problem, placed)
+    bound = known if known is not None and placed.all() else _bound(problem, placed)
     if problem.objective == Objective(energy=1.0):
         return bound, bound
     joules = replace(problem, objective=Objective(energy=1.0))
