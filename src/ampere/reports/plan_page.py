@@ -33,8 +33,8 @@ def report_plan(plan: Plan) -> Report:
         highlights=tuple(_highlights(plan)),
         sections=(
             *_unplaced_section(plan),
-            Section("Read with care", tuple(_cautions(plan))),
             Section("Who runs what, and when", tuple(_timelines(plan))),
+            Section("Read with care", tuple(_cautions(plan))),
             Section("Devices", (_devices(plan),)),
             Section("Jobs", (_jobs(plan),)),
             Section("How good it is", (_quality(plan),)),
