@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ampere.fleet.assurance import upper
+from ampere.fleet.assurance import middle, upper
 from ampere.fleet.lane import LATE, Lane, Piece
 from ampere.fleet.problem import Problem, Sheet
 from ampere.fleet.relaxation import supply_j
@@ -27,6 +27,7 @@ class Draft:
         self._simple = [_is_simple(lane) for lane in lanes]
         self._total = [0.0] * len(lanes)
         self._alone = [0.0] * len(lanes)
+        self._single = [0.0] * len(lanes)
         self._together = [np.zeros(lane.shared.shape[1]) for lane in lanes]
         self._timed = [0] * len(lanes)  # pieces that have a time of their own
         for member, pieces in enumerate(sheet or []):
@@ -37,6 +38,10 @@ class Draft:
         rows, options = self.problem.rows[piece.task], self.problem.options
         same = (options.member[rows] == member) & (options.release_s[rows] == piece.release_s)
         return int(rows.start + np.flatnonzero(same)[0])
+
+    def total_j(self, member: int) -> float:
+        """Joules of all that a member has, as expected."""
+        return self._total[member]
 
     def put(self, option: int, part: float = 1.0) -> None:
         """Add a piece."""
@@ -67,6 +72,7 @@ class Draft:
         self._timed[member] += sign * self.problem.timed_tasks[piece.task]
         self._total[member] += sign * energy
         self._alone[member] += sign * (energy * float(lane.own[piece.task])) ** 2
+        self._single[member] += sign * energy * float(lane.variance[piece.task])
         self._together[member] = self._together[member] + sign * energy * lane.shared[piece.task]
 
     def _energy(self, member: int, piece: Piece) -> float:
@@ -90,12 +96,15 @@ class Draft:
     def _suffices(self, member: int, piece: Piece, going: Sequence[Piece], total: float) -> bool:
         lane = self.problem.lanes[member]
         together, alone = self._together[member], self._alone[member]
+        single = self._single[member]
         for each, sign in ((piece, 1), *((each, -1) for each in going)):
             energy = self._energy(member, each)
             together = together + sign * energy * lane.shared[each.task]
             alone += sign * (energy * float(lane.own[each.task])) ** 2
+            single += sign * energy * float(lane.variance[each.task])
         std = math.sqrt(max(0.0, float(together @ together) + alone))
-        return upper(total, std, lane.reach) <= self._supply[member] * (1 + LATE)
+        most = middle(single / total, std / total) * upper(total, std, lane.reach)
+        return most <= self._supply[member] * (1 + LATE)
 
 
 def _is_simple(lane: Lane) -> bool:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ampere.core.arrays import Array
-from ampere.fleet.assurance import SURE, deviation, probability, probability_of_scale, upper
+from ampere.fleet.assurance import SURE, deviation, middle, probability, upper
 from ampere.fleet.battery_path import BatteryPath, Run
 from ampere.fleet.costs import Costs
 from ampere.fleet.member import Member, Span
@@ -76,6 +76,11 @@ class Lane:
     def own(self) -> Array:
         """Errors that tasks have by themselves."""
         return np.ascontiguousarray(self.costs.own[:, self.index])
+
+    @cached_property
+    def variance(self) -> Array:
+        """Of each task by itself."""
+        return np.asarray((self.shared**2).sum(axis=1) + self.own**2)
 
     def energies_j(self, pieces: Sequence[Piece]) -> Array:
         """Joules of each piece, as expected."""
@@ -189,9 +194,9 @@ class Lane:
         battery = self.member.battery
         if battery is None:
             return True
-        total = float(self.energies_j(pieces).sum())
-        most = upper(total, self.deviation_j(pieces), self.reach)
-        return most <= battery.usable_j * (1 + LATE)
+        total, std = float(self.energies_j(pieces).sum()), self.deviation_j(pieces)
+        most = self.middles(pieces)[-1] * upper(total, std, self.reach)
+        return bool(most <= battery.usable_j * (1 + LATE))
 
     def _lasts(self, queue: Sequence[Piece], laid: Sequence[Sequence[tuple[float, float]]]) -> bool:
         if self.member.battery is None:
@@ -199,7 +204,8 @@ class Lane:
         path = self.path(queue, laid)
         relative = self.relative(queue)
         ends = np.array([runs[-1][1] for runs in laid])
-        return bool(path.lasts(np.exp(self.reach * relative), ends).all())
+        scales = self.middles(queue) * np.exp(self.reach * relative)
+        return bool(path.lasts(scales, ends).all())
 
     def relative(self, queue: Sequence[Piece]) -> Array:
         """Relative deviations of what the first one, two, three... pieces take together."""
@@ -208,6 +214,13 @@ class Lane:
         together = np.cumsum(energies[:, None] * self.shared[rows], axis=0)
         alone = np.cumsum((energies * self.own[rows]) ** 2)
         return np.asarray(np.sqrt((together**2).sum(axis=1) + alone) / np.cumsum(energies))
+
+    def middles(self, queue: Sequence[Piece]) -> Array:
+        """How many times what is expected the first one, two, three... pieces come to."""
+        energies = self.energies_j(queue)
+        single = np.cumsum(energies * self.variance[[piece.task for piece in queue]])
+        means = single / np.cumsum(energies)
+        return np.array([middle(*each) for each in zip(means, self.relative(queue), strict=True)])
 
     def path(
         self, queue: Sequence[Piece], laid: Sequence[Sequence[tuple[float, float]]]
@@ -238,20 +251,13 @@ class Lane:
         """The probability that the battery lasts to the end of each, with all before it."""
         if self.member.battery is None:
             return [1.0] * len(queue)
-        relative = self.relative(queue)
-        if not self._waits(queue):
-            totals = np.cumsum(self.energies_j(queue))
-            usable = self.member.battery.usable_j
-            return [
-                probability(usable, float(total), float(total * each))
-                for total, each in zip(totals, relative, strict=True)
-            ]
-        ends = np.array([runs[-1][1] for runs in laid])
-        scales = self.path(queue, laid).largest_scales(ends)
-        return [
-            probability_of_scale(float(scale), float(each))
-            for scale, each in zip(scales, relative, strict=True)
-        ]
+        if self._waits(queue):
+            ends = np.array([runs[-1][1] for runs in laid])
+            scales = self.path(queue, laid).largest_scales(ends)
+        else:
+            scales = self.member.battery.usable_j / np.cumsum(self.energies_j(queue))
+        rows = zip(scales / self.middles(queue), self.relative(queue), strict=True)
+        return [probability(float(scale), float(relative)) for scale, relative in rows]
 
     def p_deadline(self, queue: Sequence[Piece]) -> list[float]:
         """The probability that each ends in time."""

@@ -65,7 +65,7 @@ def _reason(problem: Problem, task: int) -> str:
         return "no member is there for long enough"
     lane = min(batteries, key=lambda each: _sure_j(each, task) / max(_usable_j(each), 1e-12))
     return (
-        f"it takes {units.joules(_sure_j(lane, task))} at most on {lane.member.name}, which has"
+        f"it takes up to {units.joules(_sure_j(lane, task))} on {lane.member.name}, which has"
         f" {units.joules(_usable_j(lane))} to spend; no other member comes nearer"
     )
 

@@ -7,6 +7,7 @@ whole programme ─┘  (up to 300 tasks)
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,11 +21,11 @@ from ampere.fleet.improvement import improve, level, rounded
 from ampere.fleet.lane import Piece
 from ampere.fleet.objective import Objective
 from ampere.fleet.problem import Problem, Sheet
-from ampere.fleet.relaxation import Answer, Mask, Relaxation
+from ampere.fleet.relaxation import Mask, Relaxation
 
 WHOLE_TASKS = 300  # up to which whole programmes are tried
-WHOLE_S = 2.0  # for one of them
-WHOLE_ROUNDS = 3
+PATIENCE_S = 4.0  # for them
+WHOLE_ROUNDS = 8
 IMPROVE_S = 1.0  # for each start
 LEVEL_S = 0.3
 GROWING = 20  # halvings of what a pruned task may grow by
@@ -43,20 +44,25 @@ class Solution:
     bound_j: float
 
 
-def solve(problem: Problem) -> Solution:
-    """The best plan that is found; tasks are pruned only where that lets more of them in."""
-    sheet, known = _best(problem)
+def solve(problem: Problem, patience_s: float = PATIENCE_S) -> Solution:
+    """The best plan that is found; tasks are pruned only where that lets more of them in.
+
+    Args:
+        problem: What is to be planned.
+        patience_s: Seconds for programmes of whole jobs, where there are few enough.
+    """
+    sheet, known = _best(problem, patience_s)
     shrinking = {at: task.shrink for at, task in enumerate(problem.tasks) if task.shrink}
     if shrinking and problem.standing(sheet)[0] > 0:
         pruned = replace(problem, pruned=shrinking)
-        other, _ = _best(pruned)
+        other, _ = _best(pruned, patience_s)
         if pruned.standing(other)[0] < problem.standing(sheet)[0]:
             problem, sheet = _grown(pruned, other)
             known = None
-    return Solution(problem, sheet, *bounds(problem, sheet, known))
+    return Solution(problem, sheet, *bounds(problem, sheet, known, patience_s))
 
 
-def _best(problem: Problem) -> tuple[Sheet, float | None]:
+def _best(problem: Problem, patience_s: float) -> tuple[Sheet, float | None]:
     """The best plan of all ways, and what the relaxation of all tasks came to if it is a bound."""
     timed = any(len(windows) > 1 for windows in problem.windows)
     relaxation = Relaxation(problem, timed=timed)
@@ -66,8 +72,9 @@ def _best(problem: Problem) -> tuple[Sheet, float | None]:
     sheets = [first, *([_improved(Draft(problem, first))] if few else [])]
     if answer is not None:
         sheets.append(_improved(rounded(problem, answer.shares)))
-        if few and not _is_best(problem, sheets, answer):
-            sheets += _whole(problem, relaxation)
+        if few and not _is_best(problem, sheets, answer.value):
+            found, bound = _whole(problem, relaxation, patience_s)
+            sheets, answer = sheets + found, replace(answer, value=max(answer.value, bound))
     draft = Draft(problem, min(sheets, key=problem.standing))
     if not problem.objective.makespan:
         level(draft, time.monotonic() + LEVEL_S)
@@ -105,26 +112,33 @@ def _improved(draft: Draft) -> Sheet:
     return draft.sheet
 
 
-def _is_best(problem: Problem, sheets: list[Sheet], answer: Answer) -> bool:
+def _is_best(problem: Problem, sheets: list[Sheet], bound: float) -> bool:
     """Whether nothing is left to be found."""
     missing, cost = min(map(problem.standing, sheets))
-    return missing == 0 and cost <= answer.value * (1 + 1e-6)
+    return missing == 0 and cost <= bound + 1e-6 * abs(bound)
 
 
-def _whole(problem: Problem, relaxation: Relaxation) -> list[Sheet]:
-    """Plans of whole programmes; tangents are added where one overdraws a battery."""
-    sheets = []
+def _whole(
+    problem: Problem, relaxation: Relaxation, patience_s: float
+) -> tuple[list[Sheet], float]:
+    """Plans of whole programmes, and their bound; tangents are added where one overdraws."""
+    sheets, bound, until_s = [], -math.inf, time.monotonic() + patience_s
     for _ in range(WHOLE_ROUNDS):
-        answer = relaxation.solve_whole(WHOLE_S)
+        left_s = until_s - time.monotonic()
+        answer = relaxation.solve_whole(left_s) if left_s > 0 else None
         if answer is None:
             break
+        bound = max(bound, answer.value)
         sheets.append(_improved(rounded(problem, answer.shares)))
-        if not relaxation.add_tangents(np.round(answer.shares, 6)):
+        overdrawn = relaxation.add_tangents(np.round(answer.shares, 6), 1e-9)
+        if not relaxation.forbid(answer.shares) and not overdrawn:
             break
-    return sheets
+    return sheets, bound
 
 
-def bounds(problem: Problem, sheet: Sheet, known: float | None) -> tuple[float, float]:
+def bounds(
+    problem: Problem, sheet: Sheet, known: float | None, patience_s: float
+) -> tuple[float, float]:
     """What no plan of the placed tasks is below: in the objective, and in joules.
 
     It is `known` already if all are placed.
@@ -132,17 +146,20 @@ def bounds(problem: Problem, sheet: Sheet, known: float | None) -> tuple[float, 
     placed = problem.placed(sheet) > 1 - 1e-9
     if not placed.any():
         return 0.0, 0.0
-    bound = known if known is not None and placed.all() else _bound(problem, placed)
+    bound = known if known is not None and placed.all() else _bound(problem, placed, patience_s)
     if problem.objective == Objective(energy=1.0):
         return bound, bound
     joules = replace(problem, objective=Objective(energy=1.0))
-    return bound, _bound(joules, placed)
+    return bound, _bound(joules, placed, patience_s)
 
 
-def _bound(problem: Problem, placed: Mask) -> float:
+def _bound(problem: Problem, placed: Mask, patience_s: float) -> float:
     relaxation = Relaxation(problem, costs=_least_costs(problem))
     answer = relaxation.solve(placed)
-    return 0.0 if answer is None else answer.value
+    whole = None
+    if answer is not None and len(problem.tasks) <= WHOLE_TASKS:
+        whole = relaxation.solve_whole(patience_s / 4, placed)
+    return max((each.value for each in (answer, whole) if each is not None), default=0.0)
 
 
 def _least_costs(problem: Problem) -> Array:
