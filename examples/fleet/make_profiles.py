@@ -11,6 +11,7 @@ For devices of your own: `ampere profile` or `ampere survey` on each of them.
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import ampere
@@ -32,7 +33,7 @@ def main(folder: Path = FOLDER) -> None:
 
 
 def make(path: Path, name: str) -> None:
-    with ampere.open_device(name) as device:
+    with closing(ampere.open_device(name)) as device:
         ampere.profile(
             MODEL,
             path=path,

@@ -69,18 +69,14 @@ def schedule(
     """
     from ampere.fleet.files.jobs import read_jobs
     from ampere.fleet.files.members import read_fleet
-    from ampere.fleet.levels import with_levels
     from ampere.fleet.schedule import schedule as make_plan
 
     if output is not None:
         _refuse_what_is_no_plan(output)
     members = read_fleet(fleet)
     tasks = read_jobs(jobs, members, load_models=load_models)
-    plan = with_levels(
-        make_plan(
-            members, tasks, confidence=confidence, objective=_weights(objective), begins=begins
-        ),
-        members,
+    plan = make_plan(
+        members, tasks, confidence=confidence, objective=_weights(objective), begins=begins
     )
     text = json_text(plan.to_json())
     if output is not None:

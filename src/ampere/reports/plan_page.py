@@ -212,7 +212,8 @@ def spent_at(levels: Sequence[Level], job: Assignment) -> float:
 
 def _count(plan: Plan) -> int:
     """Jobs that were to be placed; one that only a part of was placed of counts once."""
-    return len({each.job for each in (*plan.assignments, *plan.unplaced)})
+    placed = {each.job for each in plan.assignments}
+    return len(placed | {each.job for each in plan.unplaced})
 
 
 def _until_s(plan: Plan) -> float:
