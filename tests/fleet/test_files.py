@@ -18,6 +18,7 @@ from cli.runner import layers_file
 from fakes import plain_model
 from libraries import a_profile
 
+BIG = "zoo:cnn5(channels=[9999, 64, 128, 128])"
 PI = """
 [[member]]
 name = "pi"
@@ -155,7 +156,7 @@ def test_training_that_is_not_said_is_as_in_the_profiles(here: Path) -> None:
             jobs_of(here, line + 'optimizer = "adam"', fleet=PI + other)
 
 
-@pytest.mark.parametrize("model", ["net.py:Net", "json:loads", "hf:./folder", "zoo:cnn5(n=9999)"])
+@pytest.mark.parametrize("model", ["net.py:Net", "json:loads", "hf:./folder", BIG])
 def test_a_file_chooses_no_code(here: Path, model: str) -> None:
     text = f'[[job]]\nname = "a"\nsteps = 1\nmodel = "{model}"\n'
     with pytest.raises(DataError, match=r"jobs.toml: job a: model: loading .* --load-models"):
@@ -173,6 +174,8 @@ def test_public_models_have_names(here: Path, model: str) -> None:
 
 
 MISTAKEN_FLEETS = [
+    (PI.replace("[[member]]", "[member]") * 2, "twice (at line 6, column 8)): write [[member]]"),
+    (PI.replace('"pi"', "pi"), "(at line 3, column 8)): texts stand between quotes"),
     ("", "it has no member: write [[member]] above each of them"),
     ("a = ", "not TOML (Invalid value (at end of document))"),
     ("[[member]]", "member 1: name is missing"),
@@ -251,6 +254,8 @@ MISTAKEN_JOBS = [
     (A + "steps = 1\ndata_j_per_batch = 1", "data_s_per_batch is missing"),
     (A.replace("zoo:lenet5", "lenet5") + "steps = 1", "model: 'lenet5' names no model"),
     (A.replace("zoo:lenet5", "a.py:f(__import__(0))") + "steps = 1", "cannot read the arguments"),
+    (A.replace("lenet5", "lenet6") + "steps = 1", "model: the zoo has no 'lenet6'; it has lenet5"),
+    (A.replace("lenet5", "lenet5(width=3)") + "steps = 1", "has no argument 'width'; it takes"),
     ('[[job]]\nname = "a"\nsteps = 1', "model is missing"),
     ('[[job]]\nname = "a"\nsteps = 1\nlayers = "hours.csv"', "layers: "),
     ('[[job]]\nname = "a"\nlayers = "model.jsonl"\nsteps = 1\namp = true', "leave amp out"),

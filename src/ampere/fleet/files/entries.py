@@ -107,7 +107,7 @@ def read_entries(
     try:
         document = Fields(parse_toml(text), f"{name}:")
     except DataError as error:
-        raise DataError(f"{name}: {error}") from None
+        raise DataError(f"{name}: {error}{_hint(str(error), text, kind)}") from None
     document.only((kind, DEFAULTS))
     if isinstance(document.row.get(kind), Mapping):
         raise DataError(f"{name}: [{kind}] is one table: write [[{kind}]] above each {kind}")
@@ -121,6 +121,13 @@ def read_entries(
         for number, (_, row) in enumerate(document.items(kind, least=1, most=MOST_ENTRIES), 1)
     ]
     return name, entries
+
+
+def _hint(error: str, text: str, kind: str) -> str:
+    """What is meant, where TOML itself is not as people expect it."""
+    if "twice" in error and any(line.strip() == f"[{kind}]" for line in text.split("\n")):
+        return f": write [[{kind}]] above each {kind}"
+    return ": texts stand between quotes" if "Invalid value" in error else ""
 
 
 def _entry(

@@ -28,6 +28,7 @@ from ampere.core.boundary.files import below
 from ampere.core.boundary.model_names import (
     TIMM,
     TRANSFORMERS,
+    ZOO,
     ModelName,
     is_folder,
     parse_name,
@@ -44,6 +45,7 @@ from ampere.fleet.member import Fleet, refuse_twins
 from ampere.fleet.task import Task
 from ampere.profiles.job import MOST, MOST_J, MOST_S, Job, Loading
 from ampere.records.rows import read_layer_file
+from ampere.zoo.families import find_family
 
 JOB = "job"
 COUNTS = ("steps", "epochs", "samples", "validation_samples", "validations")
@@ -125,13 +127,13 @@ def _model(entry: Entry, load_models: bool) -> str | Sequence[Layer]:
 
     def read(text: str) -> str:
         name = parse_name(text)
+        if name.source == ZOO:
+            find_family(name.name).check(name.arguments)
         if _runs_nothing(name, text):
             return text
         if not load_models:
-            raise DataError(
-                f"loading {text} runs code, or builds what has no measure, and a file must not"
-                " choose that: give --load-models if you trust this file"
-            )
+            does = "builds what a file may not ask for" if name.source == ZOO else "runs code"
+            raise DataError(f"loading {text} {does}: give --load-models if you trust this file")
         return str(_beside(name, entry))
 
     return entry.parsed("model", read, "a model such as zoo:lenet5 or timm:resnet18") or ""
@@ -150,7 +152,7 @@ def _beside(name: ModelName, entry: Entry) -> ModelName:
         return replace(name, name=str(below(entry.folder, name.name).absolute()))
     if source_path(name.source) is None:
         return name
-    return replace(name, source=str(below(entry.folder, name.source).absolute()))
+    return replace(name, source=str(entry.beside(name.source).absolute()))
 
 
 def _job(entry: Entry) -> Job:
