@@ -51,6 +51,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("net.py").write_text("raise SystemExit('it ran')")
     Path("code.toml").write_text('[[job]]\nname = "a"\nmodel = "net.py:Net"\nsteps = 1\n')
     Path("empty.toml").touch()
+    Path("noise.toml").write_bytes(b"\xff\xfe\x00")
     return tmp_path
 
 
@@ -117,7 +118,9 @@ def test_objectives_may_be_weighed() -> None:
         ("schedule fleet.toml jobs.toml --objective carbon", 1, "pi"),
         ("schedule fleet.toml jobs.toml --begins tomorrow", 1, "'tomorrow' is no moment"),
         ("schedule fleet.toml jobs.toml -o none/plan.json", 1, "none is no folder"),
-        ("schedule fleet.toml jobs.toml -o .", 1, "is"),
+        ("schedule fleet.toml jobs.toml -o .", 1, ". is a folder"),
+        ("schedule fleet.toml jobs.toml -o /proc/plan.json", 1, "cannot write /proc/plan.json"),
+        ("schedule noise.toml jobs.toml", 1, "is not UTF-8 text: write [[member]] tables in TOML"),
     ],
 )
 def test_a_bad_line_is_said(line: str, code: int, says: str) -> None:

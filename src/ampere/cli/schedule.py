@@ -80,9 +80,7 @@ def schedule(
     )
     text = json_text(plan.to_json())
     if output is not None:
-        from ampere.core.boundary.files import write_whole
-
-        write_whole(output, f"{text}\n")
+        _write(output, text)
         say(f"wrote {output}: `ampere report {output} -o plan.html` shows it")
     return Answer(text if as_json else repr(plan), _code(plan))
 
@@ -113,10 +111,22 @@ def _refuse_what_is_no_plan(path: Path) -> None:
     from ampere.errors import DataError
     from ampere.fleet.plan import is_plan
 
+    if path.is_dir():
+        raise DataError(f"{path} is a folder: give the name of a file, such as plan.json")
     if is_there(path) and path.is_file() and not is_plan(path):
         raise DataError(f"{path} exists, and is no plan: choose another name, or remove it first")
     if not path.absolute().parent.is_dir():
         raise DataError(f"cannot write {path}: {path.parent} is no folder")
+
+
+def _write(path: Path, text: str) -> None:
+    from ampere.core.boundary.files import write_whole
+    from ampere.errors import DataError
+
+    try:
+        write_whole(path, f"{text}\n")
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 SCHEDULE = Command(schedule, "ampere schedule fleet.toml jobs.toml -o plan.json")

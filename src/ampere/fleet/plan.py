@@ -284,7 +284,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     Raises:
         DataError: The file cannot be read, or is of something else.
     """
-    name, text = read_text(path, MOST_BYTES)
+    name, text = read_text(path, MOST_BYTES, "a plan by `ampere schedule -o`")
     try:
         return Plan.from_json(parse_json(text))
     except DataError as error:

@@ -103,7 +103,7 @@ def read_entries(
     Raises:
         DataError: It cannot be read, or says something else.
     """
-    name, text = read_text(path, MOST_BYTES)
+    name, text = read_text(path, MOST_BYTES, f"[[{kind}]] tables in TOML")
     try:
         document = Fields(parse_toml(text), f"{name}:")
     except DataError as error:
