@@ -4,8 +4,8 @@
     python benchmarks/fleet.py --parts zeus --data DIR
     python benchmarks/fleet.py --tables          # of what is kept
 
-Each part is a module `fleet_<part>.py` with `run(options) -> rows` and `page(rows) -> text`. Rows go
-to benchmarks/results/fleet.json, tables to docs/paper/fleet.md.
+Each part is a module `fleet_<part>.py` with `run(options) -> rows` and `page(rows) -> text`. Rows
+go to benchmarks/results/fleet.json, tables to docs/paper/fleet.md.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Plans of random fleets: joules against a bound, an oracle, and simple rules.
 
-A job's joules on a device are its size × the device's efficiency × how well the two suit each other.
-`random` jobs are all different. `trace` is like what clusters tell: a few models that come again and
-again, sizes with a long tail, devices of a few classes. The planner believes in estimates; truth
-differs by a mood of each device and an error of each job. Batteries have room for about what the
-jobs would take at a middling device.
+A job's joules on a device are its size × the device's efficiency × how well the two suit each
+other. `random` jobs are all different. `trace` is like what clusters tell: a few models that come
+again and again, sizes with a long tail, devices of a few classes. The planner believes in
+estimates; truth differs by a mood of each device (5 %) and an error of each job (3 %). The load is
+what jobs would take at middling devices, over what batteries have.
 
 All rules keep the same batteries with the same confidence, so none of them is reckless: what they
 differ in is where jobs go. FLOPs know sizes and what a device takes for a FLOP on average.
@@ -25,16 +25,16 @@ import numpy as np
 from fleet_tables import markdown, percent
 
 from ampere.core.arrays import Array
-from ampere.fleet.assurance import reach_of
-from ampere.fleet.costs import Costs
-from ampere.fleet.draft import Draft
-from ampere.fleet.greedy import cheapest, greedy
-from ampere.fleet.member import Battery, Fleet, Member
-from ampere.fleet.objective import Objective
-from ampere.fleet.problem import Problem, Sheet
-from ampere.fleet.solver import solve
-from ampere.fleet.task import Task
 from ampere.core.fingerprint import Fingerprint
+from ampere.fleet.costs import Costs
+from ampere.fleet.member import Battery, Fleet, Member
+from ampere.fleet.planning.assurance import reach_of
+from ampere.fleet.planning.draft import Draft
+from ampere.fleet.planning.greedy import cheapest, greedy
+from ampere.fleet.planning.objective import Objective
+from ampere.fleet.planning.problem import Problem, Sheet
+from ampere.fleet.planning.solver import solve
+from ampere.fleet.task import Task
 from ampere.meters.base import Provenance
 from ampere.profiles.job import Job
 from ampere.profiles.profile import Profile

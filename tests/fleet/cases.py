@@ -8,11 +8,11 @@ import math
 from collections.abc import Sequence
 
 import ampere
-from ampere.fleet.assurance import reach_of
 from ampere.fleet.costs import Costs
-from ampere.fleet.lane import Piece
-from ampere.fleet.objective import Objective
-from ampere.fleet.problem import Problem, Sheet
+from ampere.fleet.planning.assurance import reach_of
+from ampere.fleet.planning.lane import Piece
+from ampere.fleet.planning.objective import Objective
+from ampere.fleet.planning.problem import Problem, Sheet
 from fakes import exact, plain_model
 
 BEGINS = "2026-05-01T08:00:00+00:00"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import ampere
-from ampere.fleet.assurance import deviation, tangent, upper
 from ampere.fleet.costs import Costs, causes_of
-from ampere.fleet.lane import Lane, Piece
+from ampere.fleet.planning.assurance import deviation, tangent, upper
+from ampere.fleet.planning.lane import Lane, Piece
 from fleet.cases import member, problem, task
 
 DRAWS = 40_000

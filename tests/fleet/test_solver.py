@@ -11,9 +11,9 @@ import ampere
 from ampere.core.boundary.hours import Hours
 from ampere.core.rates import Rate
 from ampere.fleet.costs import Costs
-from ampere.fleet.greedy import greedy
-from ampere.fleet.problem import Problem
-from ampere.fleet.solver import Solution, solve
+from ampere.fleet.planning.greedy import greedy
+from ampere.fleet.planning.problem import Problem
+from ampere.fleet.planning.solver import Solution, solve
 from fleet.cases import best_by_trying, member, problem, task
 
 

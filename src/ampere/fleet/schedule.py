@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
 from ampere.errors import DataError
-from ampere.fleet.assembly import assignments_of, standings_of
-from ampere.fleet.assurance import reach_of
 from ampere.fleet.costs import Costs, estimate_costs
 from ampere.fleet.levels import with_levels
 from ampere.fleet.member import Fleet, refuse_twins
-from ampere.fleet.objective import Objective
 from ampere.fleet.plan import Plan
-from ampere.fleet.problem import Problem
-from ampere.fleet.shortfall import unplaced_of
-from ampere.fleet.solver import Solution, solve
+from ampere.fleet.planning.assembly import assignments_of, standings_of
+from ampere.fleet.planning.assurance import reach_of
+from ampere.fleet.planning.objective import Objective
+from ampere.fleet.planning.problem import Problem
+from ampere.fleet.planning.shortfall import unplaced_of
+from ampere.fleet.planning.solver import Solution, solve
 from ampere.fleet.task import Task
 from ampere.records.measurement import utc, utc_now
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from ampere.core.arrays import Array, Ints
 from ampere.fleet.costs import Costs
-from ampere.fleet.lane import Lane, Piece
 from ampere.fleet.member import Fleet, Member
-from ampere.fleet.objective import Objective
+from ampere.fleet.planning.lane import Lane, Piece
+from ampere.fleet.planning.objective import Objective
 from ampere.fleet.task import Task
 
 HOUR_S = 3600.0

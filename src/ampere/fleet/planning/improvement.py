@@ -11,9 +11,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 from ampere.core.arrays import Array
-from ampere.fleet.draft import Draft
-from ampere.fleet.greedy import in_order, place, spread
-from ampere.fleet.problem import Problem
+from ampere.fleet.planning.draft import Draft
+from ampere.fleet.planning.greedy import in_order, place, spread
+from ampere.fleet.planning.problem import Problem
 
 WHOLE = 0.99  # of a share that counts as all of it
 TRIED = 12  # options of a job that are tried in exchanges, the cheapest of them

@@ -25,10 +25,10 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from ampere.core.arrays import Array
-from ampere.fleet.assurance import deviation, tangent, upper
-from ampere.fleet.lane import Lane
 from ampere.fleet.member import Span
-from ampere.fleet.problem import Problem
+from ampere.fleet.planning.assurance import deviation, tangent, upper
+from ampere.fleet.planning.lane import Lane
+from ampere.fleet.planning.problem import Problem
 
 ROUNDS = 3  # of tangents
 OVERDRAWN = 1e-3  # share of a battery that calls for another tangent

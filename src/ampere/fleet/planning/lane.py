@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ampere.core.arrays import Array
-from ampere.fleet.assurance import SURE, deviation, middle, probability, upper
-from ampere.fleet.battery_path import BatteryPath, Run
 from ampere.fleet.costs import Costs
 from ampere.fleet.member import Member, Span
+from ampere.fleet.planning.assurance import SURE, deviation, middle, probability, upper
+from ampere.fleet.planning.battery_path import BatteryPath, Run
 from ampere.fleet.task import Task
 
 LATE = 1e-9  # share of a deadline that is rounding

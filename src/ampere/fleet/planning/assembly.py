@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ampere.fleet.lane import Lane, Piece
 from ampere.fleet.plan import Assignment, Charge, Standing
-from ampere.fleet.problem import Problem, Sheet
+from ampere.fleet.planning.lane import Lane, Piece
+from ampere.fleet.planning.problem import Problem, Sheet
 from ampere.profiles.estimate import interval
 
 

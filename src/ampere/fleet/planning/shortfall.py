@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from ampere.core import units
-from ampere.fleet.assurance import upper
 from ampere.fleet.costs import reasons_of
-from ampere.fleet.lane import Lane, Piece
 from ampere.fleet.plan import Unplaced
-from ampere.fleet.problem import Problem, Sheet
+from ampere.fleet.planning.assurance import upper
+from ampere.fleet.planning.lane import Lane, Piece
+from ampere.fleet.planning.problem import Problem, Sheet
 from ampere.fleet.task import Task
 
 HALVINGS = 30

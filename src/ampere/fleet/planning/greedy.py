@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
-from ampere.fleet.draft import Draft
-from ampere.fleet.problem import Problem, Sheet
+from ampere.fleet.planning.draft import Draft
+from ampere.fleet.planning.problem import Problem, Sheet
 
 Rule = Callable[[Draft, int], Iterable[int]]  # a task's options, the best first
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ampere.fleet.assurance import middle, upper
-from ampere.fleet.lane import LATE, Lane, Piece
-from ampere.fleet.problem import Problem, Sheet
-from ampere.fleet.relaxation import supply_j
+from ampere.fleet.planning.assurance import middle, upper
+from ampere.fleet.planning.lane import LATE, Lane, Piece
+from ampere.fleet.planning.problem import Problem, Sheet
+from ampere.fleet.planning.relaxation import supply_j
 
 
 class Draft:

@@ -15,18 +15,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ampere.core.arrays import Array
-from ampere.fleet.draft import Draft
-from ampere.fleet.greedy import greedy
-from ampere.fleet.improvement import improve, level, rounded
-from ampere.fleet.lane import Piece
-from ampere.fleet.objective import Objective
-from ampere.fleet.problem import Problem, Sheet
-from ampere.fleet.relaxation import Mask, Relaxation
+from ampere.fleet.planning.draft import Draft
+from ampere.fleet.planning.greedy import greedy
+from ampere.fleet.planning.improvement import improve, level, rounded
+from ampere.fleet.planning.lane import Piece
+from ampere.fleet.planning.objective import Objective
+from ampere.fleet.planning.problem import Problem, Sheet
+from ampere.fleet.planning.relaxation import Mask, Relaxation
 
 WHOLE_TASKS = 300  # up to which whole programmes are tried
-PATIENCE_S = 4.0  # for them
+PATIENCE_S = 4.0  # for them; a fourth of it for exchanges of each start
 WHOLE_ROUNDS = 8
-IMPROVE_S = 1.0  # for each start
 LEVEL_S = 0.3
 GROWING = 20  # halvings of what a pruned task may grow by
 
@@ -49,7 +48,8 @@ def solve(problem: Problem, patience_s: float = PATIENCE_S) -> Solution:
 
     Args:
         problem: What is to be planned.
-        patience_s: Seconds for programmes of whole jobs, where there are few enough.
+        patience_s: Seconds for programmes of whole jobs, where there are few enough, and a fourth
+            of that for exchanges.
     """
     sheet, known = _best(problem, patience_s)
     shrinking = {at: task.shrink for at, task in enumerate(problem.tasks) if task.shrink}
@@ -69,9 +69,9 @@ def _best(problem: Problem, patience_s: float) -> tuple[Sheet, float | None]:
     answer = relaxation.solve() if len(problem.options) else None
     few = len(problem.tasks) <= WHOLE_TASKS
     first = greedy(problem)
-    sheets = [first, *([_improved(Draft(problem, first))] if few else [])]
+    sheets = [first, *([_improved(Draft(problem, first), patience_s)] if few else [])]
     if answer is not None:
-        sheets.append(_improved(rounded(problem, answer.shares)))
+        sheets.append(_improved(rounded(problem, answer.shares), patience_s))
         if few and not _is_best(problem, sheets, answer.value):
             found, bound = _whole(problem, relaxation, patience_s)
             sheets, answer = sheets + found, replace(answer, value=max(answer.value, bound))
@@ -107,8 +107,8 @@ def _with_share(pieces: Sequence[Piece], task: int, share: float) -> list[Piece]
     return [each._replace(share=share) if each.task == task else each for each in pieces]
 
 
-def _improved(draft: Draft) -> Sheet:
-    improve(draft, time.monotonic() + IMPROVE_S)
+def _improved(draft: Draft, patience_s: float) -> Sheet:
+    improve(draft, time.monotonic() + patience_s / 4)
     return draft.sheet
 
 
@@ -129,7 +129,7 @@ def _whole(
         if answer is None:
             break
         bound = max(bound, answer.value)
-        sheets.append(_improved(rounded(problem, answer.shares)))
+        sheets.append(_improved(rounded(problem, answer.shares), patience_s))
         overdrawn = relaxation.add_tangents(np.round(answer.shares, 6), 1e-9)
         if not relaxation.forbid(answer.shares) and not overdrawn:
             break

@@ -1,0 +1,264 @@
+"""Do batteries hold as surely as a plan says?
+
+Members are simulated devices (five of them), each with a profile made from few networks of a
+family (at most 6 or 12, drawn by another seed each); jobs are other members of the family. Truth is
+what the device itself takes when it runs the whole queue one job after the other: another seed of
+its noise, a room between 15 and 35 °C, and warm from up to ten minutes of work before. Nothing of
+that is known to the planner. Profiles are reused over fleets, with other jobs, batteries and
+moments each time. More jobs are given than batteries have room for, so that batteries are filled.
+
+Beside the plan: one that takes the errors of jobs for independent, and two by FLOPs (joules of a
+FLOP fitted to the same profile's rows): as they are, and with the spread of their own residuals,
+shared by all jobs, as their error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from fleet_tables import markdown, percent
+
+import ampere
+from ampere.acquisition.families import Network
+from ampere.core.arrays import Array
+from ampere.core.layers import Layer
+from ampere.devices.physics import simulated_devices
+from ampere.devices.simulated import SimulatedDevice
+from ampere.fleet.costs import Costs, estimate_costs
+from ampere.fleet.planning.assurance import reach_of
+from ampere.fleet.planning.lane import Lane
+from ampere.fleet.planning.objective import Objective
+from ampere.fleet.planning.problem import Problem
+from ampere.fleet.planning.solver import solve
+
+FLEETS = 200
+FAMILIES = ("lenet5", "har", "cnn5")
+LIMITS = (6, 12)  # networks of a profile
+ASKED = 150  # networks of a family that jobs are drawn from
+JOBS, MEMBERS = 30, 4
+CONFIDENCE = 0.9
+FILLED = 0.8
+PATIENCE_S = 0.2  # it is about batteries, not the last joule
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """A simulated device, and what it taught."""
+
+    device: str
+    profile: ampere.Profile
+
+
+def profiles(family: str, folder: Path, quick: bool) -> list[Profiled]:
+    made = []
+    for name in simulated_devices()[: 2 if quick else None]:
+        for seed, most in enumerate(LIMITS):
+            sys.stderr.write(f"\r{family} {name} {most}      ")
+            with SimulatedDevice(name, seed=seed) as device:
+                profile = ampere.profile(
+                    f"zoo:{family}",
+                    path=folder / f"{family}_{name}_{seed}.ampere",
+                    device=device,
+                    strategy=ampere.Strategy(max_measurements=most, seed=seed),
+                )
+            made.append(Profiled(name, profile))
+    return made
+
+
+def fleet_of(
+    drawn: Sequence[Profiled], networks: Sequence[Network], rng: random.Random
+) -> tuple[ampere.Fleet, list[ampere.Task], Costs]:
+    """Jobs of some minutes, and batteries that have room for a part of them."""
+    members = [ampere.Member(f"{index} {e.device}", e.profile) for index, e in enumerate(drawn)]
+    once = [
+        ampere.Task(f"job{index:02}", network.layers, ampere.Job(steps=1))
+        for index, network in enumerate(networks)
+    ]
+    step = estimate_costs(ampere.Fleet(tuple(members)), once)
+    seconds = np.array([rng.lognormvariate(np.log(120), 0.7) for _ in networks])
+    steps = np.maximum(20, seconds / step.time_s.mean(axis=1)).astype(int)
+    costs = replace(
+        step,
+        energy_j=step.energy_j * steps[:, None],
+        time_s=step.time_s * steps[:, None],
+        steps=np.repeat(steps[:, None], len(members), axis=1),
+    )
+    tasks = [
+        replace(task, job=ampere.Job(steps=int(count)))
+        for task, count in zip(once, steps, strict=True)
+    ]
+    shares = costs.energy_j.sum(axis=0) / len(members)
+    charged = []
+    for member, share in zip(members, shares.tolist(), strict=True):
+        usable = share * rng.uniform(0.4, 0.9)
+        charged.append(replace(member, battery=ampere.Battery(usable, 4 * usable)))
+    return ampere.Fleet(tuple(charged)), tasks, costs
+
+
+def by_flops(fleet: ampere.Fleet, tasks: Sequence[ampere.Task], costs: Costs, sure: bool) -> Costs:
+    """What FLOPs say, with the spread of their residuals or without any error."""
+    energy, spread = np.empty_like(costs.energy_j), np.zeros(len(fleet))
+    for index, member in enumerate(fleet):
+        rows = [row for row in member.profile.measurements if row.failed is None]
+        flops = np.array([_flops(row.layers) for row in rows])
+        joules = np.array([row.energy_j for row in rows])
+        rate = joules.sum() / flops.sum()
+        spread[index] = np.std(np.log(joules / (rate * flops)))
+        energy[:, index] = [rate * _flops(task.model) * task.job.steps for task in tasks]
+    mood = np.broadcast_to(spread if sure else 0.0, energy.shape)
+    return Costs.known(energy, costs.time_s, mood=mood)
+
+
+def _flops(layers: Sequence[Layer]) -> float:
+    return sum((layer.features.flops or 0.0) * layer.count for layer in layers)
+
+
+def alone(costs: Costs) -> Costs:
+    """The same errors, as if jobs did not share them."""
+    variance = (costs.shared**2).sum(axis=2).T + costs.own**2
+    return replace(costs, shared=np.zeros_like(costs.shared), own=np.sqrt(variance))
+
+
+def spent_j(device: str, queue: Sequence[tuple[Network, int]], rng: random.Random) -> float:
+    """What the device takes for its queue, in a mood of its own."""
+    with SimulatedDevice(device, seed=rng.randrange(10**6)) as real:
+        real._hardware = replace(real._hardware, ambient_c=rng.uniform(15, 35))
+        real._temperature_c = real._settled_c(real._hardware.idle_w)
+        first = real.load(queue[0][0].workload).handle
+        _work(real, first, rng.uniform(0, 600))
+        before = real._energy_j
+        for network, steps in queue:
+            handle = real.load(network.workload).handle
+            real._run(real._loaded[handle], steps)
+            real.unload(handle)
+        return real._energy_j - before
+
+
+def _work(device: SimulatedDevice, handle: int, seconds: float) -> None:
+    end_s = device.clock_s + seconds
+    while device.clock_s < end_s:
+        device._run(device._loaded[handle], 100)
+
+
+def examine(
+    name: str,
+    problem: Problem,
+    believed: Sequence[Lane],
+    networks: Sequence[Network],
+    seed: int,
+) -> list[Row]:
+    """A row for each member: how full it was planned, what was said, and what came."""
+    solution = solve(problem, PATIENCE_S)
+    rows = []
+    for lane, ours, pieces in zip(problem.lanes, believed, solution.sheet, strict=True):
+        if not pieces or lane.member.battery is None:
+            continue
+        queue = lane.ordered(pieces)
+        rng = random.Random(f"{seed} {lane.member.name}")
+        device = lane.member.name.split()[1]
+        jobs = [(networks[each.task], problem.tasks[each.task].job.steps or 1) for each in queue]
+        true = spent_j(device, jobs, rng)
+        usable = lane.member.battery.usable_j
+        rows.append(
+            {
+                "plan": name,
+                "fleet": seed,
+                "device": device,
+                "jobs": len(queue),
+                "filled": float(lane.energies_j(queue).sum()) / usable,
+                "said": lane.p_battery(queue, lane.laid(queue))[-1],
+                "spent": true / usable,
+                "error": true / float(ours.energies_j(queue).sum()) - 1,
+            }
+        )
+    return rows
+
+
+def run(options: argparse.Namespace) -> list[Row]:
+    found: list[Row] = []
+    fleets = 6 if options.quick else FLEETS
+    with tempfile.TemporaryDirectory() as folder:
+        families = FAMILIES[:1] if options.quick else FAMILIES
+        known = {family: profiles(family, Path(folder), options.quick) for family in families}
+    asked = {family: ampere.sample(f"zoo:{family}", ASKED, seed=1000) for family in families}
+    for seed in range(fleets):
+        sys.stderr.write(f"\rfleet {seed}/{fleets}   ")
+        rng = random.Random(seed)
+        family = families[seed % len(families)]
+        networks = rng.sample(asked[family], JOBS)
+        drawn = [rng.choice(known[family]) for _ in range(MEMBERS)]
+        fleet, tasks, costs = fleet_of(drawn, networks, rng)
+
+        def problem(
+            beliefs: Costs,
+            confidence: float = CONFIDENCE,
+            fleet: ampere.Fleet = fleet,
+            tasks: Sequence[ampere.Task] = tasks,
+        ) -> Problem:
+            return Problem(fleet, tasks, beliefs, reach_of(confidence), Objective(energy=1.0))
+
+        ours = problem(costs)
+        beliefs = {
+            "ampere": ours,
+            "errors independent": problem(alone(costs)),
+            "FLOPs": problem(by_flops(fleet, tasks, costs, sure=False)),
+            "FLOPs with their spread": problem(by_flops(fleet, tasks, costs, sure=True)),
+        }
+        for name, case in beliefs.items():
+            found += examine(name, case, ours.lanes, networks, seed)
+    return found
+
+
+def page(rows: Sequence[Row]) -> str:
+    lines = []
+    for name in dict.fromkeys(row["plan"] for row in rows):
+        ours = [row for row in rows if row["plan"] == name]
+        full = [row for row in ours if row["filled"] >= FILLED]
+        held = [row["spent"] <= 1 for row in full]
+        lines.append(
+            [
+                name,
+                str(len(ours)),
+                str(len(full)),
+                percent(fmean(held)) if held else "–",
+                percent(fmean(row["said"] for row in full)) if full else "–",
+                percent(fmean(row["spent"] <= 1 for row in ours)),
+                percent(fmean(row["filled"] for row in ours)),
+                f"{fmean(row['jobs'] for row in ours):.1f}",
+            ]
+        )
+    header = ["plan", "batteries", "planned to 80 % or more", "of these held %", "said %"]
+    header += ["held of all %", "filled %", "jobs a battery"]
+    devices = []
+    ours = [row for row in rows if row["plan"] == "ampere" and row["filled"] >= FILLED]
+    for device in sorted({row["device"] for row in ours}):
+        own = [row for row in ours if row["device"] == device]
+        errors: Array = np.array([row["error"] for row in own])
+        devices.append(
+            [
+                device,
+                str(len(own)),
+                percent(fmean(row["spent"] <= 1 for row in own)),
+                percent(fmean(row["said"] for row in own)),
+                percent(float(errors.mean())),
+                percent(float(errors.std())),
+            ]
+        )
+    own_header = ["device", "batteries", "held %", "said %", "error of the queue: mean %", "std %"]
+    told = str(__doc__).split("\n\n", 1)[1].strip()
+    fleets = len({row["fleet"] for row in rows})
+    return (
+        f"{told}\n\n{fleets} fleets of {MEMBERS} members and {JOBS} jobs; simulated joules."
+        f" Asked: {percent(CONFIDENCE, 0)} %.\n\n{markdown(header, lines)}\n\n"
+        f"By device, of batteries planned to 80 % or more:\n\n{markdown(own_header, devices)}"
+    )

@@ -1,0 +1,1 @@
+"""How a plan is made: queues, options, the relaxation, exchanges, and what has no room."""
