@@ -114,9 +114,13 @@ def by_flops(fleet: ampere.Fleet, tasks: Sequence[ampere.Task], costs: Costs, su
         joules = np.array([row.energy_j for row in rows])
         rate = joules.sum() / flops.sum()
         spread[index] = np.std(np.log(joules / (rate * flops)))
-        energy[:, index] = [rate * _flops(task.model) * task.job.steps for task in tasks]
+        energy[:, index] = [rate * _flops(_layers(task)) * (task.job.steps or 1) for task in tasks]
     mood = np.broadcast_to(spread if sure else 0.0, energy.shape)
     return Costs.known(energy, costs.time_s, mood=mood)
+
+
+def _layers(task: ampere.Task) -> Sequence[Layer]:
+    return [each for each in task.model if isinstance(each, Layer)]  # type: ignore[union-attr]
 
 
 def _flops(layers: Sequence[Layer]) -> float:

@@ -228,14 +228,20 @@ class Lane:
         """What the queue does to the battery."""
         battery = self.member.battery
         assert battery is not None
-        energies = self.energies_j(queue)
+        runs = self.runs(queue, laid)
+        return BatteryPath(battery, self.member.charging, self.member.idle_w, runs)
+
+    def runs(
+        self, queue: Sequence[Piece], laid: Sequence[Sequence[tuple[float, float]]]
+    ) -> list[Run]:
+        """All that runs, with its joules."""
         runs = []
-        for place, (spans, energy_j) in enumerate(zip(laid, energies, strict=True)):
+        for place, (spans, energy_j) in enumerate(zip(laid, self.energies_j(queue), strict=True)):
             length = sum(end - start for start, end in spans)
             for start, end in spans:
                 part = (end - start) / length if length else 1 / len(spans)
                 runs.append(Run(place, start, end, float(energy_j) * part))
-        return BatteryPath(battery, self.member.charging, self.member.idle_w, runs)
+        return runs
 
     def end_s(self, pieces: Sequence[Piece]) -> float:
         """When the last one ends, as expected."""

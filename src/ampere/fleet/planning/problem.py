@@ -176,20 +176,24 @@ class Problem:
 
     def cost(self, sheet: Sheet) -> float:
         """What a plan comes to: joules of pieces when they run, and when the last one ends."""
-        total = math.fsum(
-            self.piece_cost(index, piece) for index, pieces in enumerate(sheet) for piece in pieces
-        )
+        total = math.fsum(self._lane_cost(lane, sheet[lane.index]) for lane in self.lanes)
         if self.objective.makespan:
             total += self.objective.makespan * self.end_s(sheet)
         return total
 
-    def piece_cost(self, member: int, piece: Piece) -> float:
-        """What a piece comes to, if it begins when it may."""
-        lane, energy = self.lanes[member], self.costs.energy_j[piece.task, member]
-        start = self.begin_s + lane.release_s(piece)
-        end = start + lane.duration_s(piece)
-        rate = self.objective.per_joule(lane.member, start, end)
-        return float(rate * energy * piece.part * piece.share)
+    def _lane_cost(self, lane: Lane, pieces: Sequence[Piece]) -> float:
+        """Of one queue; where rates change by the hour, of the hours in which it really runs."""
+        if not pieces:
+            return 0.0
+        if not self.objective.hourly(lane.member):
+            rate = self.objective.per_joule(lane.member, 0.0, 1.0)
+            return rate * float(lane.energies_j(pieces).sum())
+        queue, begin = lane.ordered(pieces), self.begin_s
+        return math.fsum(
+            run.energy_j
+            * self.objective.per_joule(lane.member, begin + run.start_s, begin + run.end_s)
+            for run in lane.runs(queue, lane.laid(queue))
+        )
 
     def end_s(self, sheet: Sheet) -> float:
         """When the last job of all ends, as expected."""
