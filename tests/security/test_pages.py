@@ -26,12 +26,14 @@ from ampere.pruning.search import Search
 from ampere.pytorch.pruning.slimmer import Slim
 from ampere.records.repeats import Repeats
 from ampere.reports.html import Report
+from ampere.reports.plan_page import report_plan
 from ampere.reports.profile_page import report
 from ampere_paper.experiments import EXPERIMENTS
 from ampere_paper.lab.plans import FULL
 from ampere_paper.results.folder import Results
 from ampere_paper.study.study import Contender, Curve, Study
 from browser import DESK, PHONE, Watched, needs_chromium, open_browser, open_file
+from planned import made_up_plan
 
 from .hostile import RUN, attack, hostile_profile, with_texts
 
@@ -109,6 +111,17 @@ def test_a_report(browser: Browser, page: Report, tmp_path: Path, screen: dict[s
             label.click()
         watched.page.keyboard.press("Tab")
         check_harmless(watched, path, SHOWN[:3], scripts=1)
+
+
+@pytest.mark.parametrize("screen", [DESK, PHONE], ids=["desk", "phone"])
+def test_a_plan(browser: Browser, tmp_path: Path, screen: dict[str, Any]) -> None:
+    path = tmp_path / "plan.html"
+    report_plan(made_up_plan(suffix=attack(""))).save(path)
+    fields = ("digits", "pi", "Raspberry Pi 5, 4 cores", "translate", "energy", "fit on phone")
+    with open_file(browser, path, **screen) as watched:
+        check_harmless(watched, path, fields, scripts=1)
+        width = watched.page.evaluate("document.documentElement.scrollWidth")
+        assert width <= screen["viewport"]["width"]
 
 
 def test_charts_as_files(page: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,12 @@ class Family:
     defaults: Mapping[str, Any]
     choices: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
-    def build(self, **arguments: Any) -> nn.Module:
-        """Build a member with fresh weights; arguments left out are those of the original."""
+    def check(self, arguments: Mapping[str, Any]) -> None:
+        """Refuse arguments that the family does not take.
+
+        Raises:
+            ModelError: One is not known, or has another form.
+        """
         for name, value in arguments.items():
             if name not in self.defaults:
                 takes = ", ".join(self.defaults)
@@ -44,6 +48,10 @@ class Family:
             if not _fits(value, self.defaults[name]):
                 example = self.describe({name: self.defaults[name]})
                 raise ModelError(f"zoo:{self.name} cannot have {name}={value!r}; e.g. {example}")
+
+    def build(self, **arguments: Any) -> nn.Module:
+        """Build a member with fresh weights; arguments left out are those of the original."""
+        self.check(arguments)
         model = getattr(import_module(f"ampere.zoo.{self.name}"), self.model)
         built: nn.Module = model(**{**self.defaults, **arguments})
         return built

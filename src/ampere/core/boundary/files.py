@@ -51,8 +51,15 @@ def read_whole(path: str | os.PathLike[str], most: int = MOST_BYTES, *, own: boo
     return unpack(data, most) if data.startswith(PACKED) else data
 
 
-def read_text(path: str | os.PathLike[str], most: int = MOST_BYTES) -> tuple[str, str]:
-    """The name and the text of a file of lines; `-` is standard input.
+def read_text(
+    path: str | os.PathLike[str], most: int = MOST_BYTES, forms: str = "one JSON object a line"
+) -> tuple[str, str]:
+    """The name and the text of a file; `-` is standard input.
+
+    Args:
+        path: Where it is.
+        most: Bytes, or characters, that are read at most.
+        forms: What should stand in it: said where it is no text.
 
     Raises:
         DataError: It cannot be read, is no text, or larger than anybody needs.
@@ -70,9 +77,22 @@ def read_text(path: str | os.PathLike[str], most: int = MOST_BYTES) -> tuple[str
     except OSError as error:
         raise DataError(f"{name} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise DataError(f"{name} is not UTF-8 text: write one JSON object a line") from None
+        raise DataError(f"{name} is not UTF-8 text: write {forms}") from None
     except DataError as error:
         raise DataError(f"{name} cannot be read: {error}") from None
+
+
+def below(folder: str | os.PathLike[str], name: str) -> Path:
+    """Where a name that a file says leads to: into that file's folder, or deeper.
+
+    Raises:
+        DataError: It leads elsewhere.
+    """
+    path = Path(name)
+    odd = not name.strip() or "\0" in name or "\\" in name
+    if odd or path.is_absolute() or path.drive or ".." in path.parts:
+        raise DataError(f"{name!r:.80} is no file beside this one, or in a folder beside it")
+    return Path(folder) / path
 
 
 def unpack(data: bytes, most: int = MOST_BYTES) -> bytes:
