@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from ampere.evaluation.evaluation import Evaluation
     from ampere.evaluation.measured import Measured
     from ampere.evaluation.measured_loader import MeasuredLoader
+    from ampere.fleet.member import Battery, Charging, Fleet, Member, Span
+    from ampere.fleet.plan import Plan
+    from ampere.fleet.schedule import schedule
+    from ampere.fleet.task import Task
     from ampere.gates.gate import Gate
     from ampere.gates.opening import gate
     from ampere.meters.base import Meter, Provenance, Reading
@@ -75,7 +79,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AmpereError": "ampere.errors",
+    "Battery": "ampere.fleet.member",
     "Cause": "ampere.records.failure",
+    "Charging": "ampere.fleet.member",
     "Check": "ampere.evaluation.check",
     "Comparison": "ampere.profiles.collection.comparison",
     "Device": "ampere.devices.base",
@@ -84,6 +90,7 @@ _HOMES = {
     "Evaluation": "ampere.evaluation.evaluation",
     "Failure": "ampere.records.failure",
     "Features": "ampere.core.layers",
+    "Fleet": "ampere.fleet.member",
     "Gate": "ampere.gates.gate",
     "InputSpec": "ampere.core.inputs",
     "Inputs": "ampere.core.inputs",
@@ -97,9 +104,11 @@ _HOMES = {
     "Measured": "ampere.evaluation.measured",
     "MeasuredLoader": "ampere.evaluation.measured_loader",
     "Measurement": "ampere.records.measurement",
+    "Member": "ampere.fleet.member",
     "Meter": "ampere.meters.base",
     "Network": "ampere.acquisition.families",
     "Page": "ampere.core.page",
+    "Plan": "ampere.fleet.plan",
     "Profile": "ampere.profiles.profile",
     "Profiler": "ampere.acquisition.loop",
     "Provenance": "ampere.meters.base",
@@ -109,7 +118,9 @@ _HOMES = {
     "Role": "ampere.core.layers",
     "Search": "ampere.pruning.search",
     "Settings": "ampere.core.workloads",
+    "Span": "ampere.fleet.member",
     "Strategy": "ampere.acquisition.strategy",
+    "Task": "ampere.fleet.task",
     "Training": "ampere.core.training",
     "Verification": "ampere.pruning.verify",
     "Widths": "ampere.core.program.widths",
@@ -137,13 +148,16 @@ _HOMES = {
     "report": "ampere.reports.profile_page",
     "report_comparison": "ampere.reports.comparison_page",
     "sample": "ampere._api",
+    "schedule": "ampere.fleet.schedule",
     "survey": "ampere.acquisition.survey",
     "tell": "ampere.acquisition.exchange",
 }
 
 __all__ = [
     "AmpereError",
+    "Battery",
     "Cause",
+    "Charging",
     "Check",
     "Comparison",
     "Device",
@@ -152,6 +166,7 @@ __all__ = [
     "Evaluation",
     "Failure",
     "Features",
+    "Fleet",
     "Gate",
     "InputSpec",
     "Inputs",
@@ -165,9 +180,11 @@ __all__ = [
     "Measured",
     "MeasuredLoader",
     "Measurement",
+    "Member",
     "Meter",
     "Network",
     "Page",
+    "Plan",
     "Profile",
     "Profiler",
     "Provenance",
@@ -177,7 +194,9 @@ __all__ = [
     "Role",
     "Search",
     "Settings",
+    "Span",
     "Strategy",
+    "Task",
     "Training",
     "Verification",
     "Widths",
@@ -205,6 +224,7 @@ __all__ = [
     "report",
     "report_comparison",
     "sample",
+    "schedule",
     "survey",
     "tell",
 ]

@@ -13,6 +13,7 @@ from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.boundary.files import read_text
 from ampere.core.types import Json
 from ampere.errors import DataError
+from ampere.fleet.plan_table import page_of
 from ampere.meters.base import Provenance
 
 VERSION = 1
@@ -199,6 +200,12 @@ class Plan:
         """What this member runs, in order."""
         return [each for each in self.assignments if each.member == name]
 
+    def __repr__(self) -> str:
+        return page_of(self).text()
+
+    def _repr_html_(self) -> str:
+        return page_of(self).html()
+
     def to_json(self) -> dict[str, Json]:
         """Plain data, as `ampere schedule` writes it."""
         row = asdict(self)
@@ -227,8 +234,8 @@ class Plan:
             unplaced=tuple(Unplaced.from_json(e, at) for at, e in every("unplaced")),
             standings=tuple(Standing.from_json(e, at) for at, e in every("standings")),
             objective=fields.text("objective", most=200),
-            cost=fields.number("cost", least=0),
-            bound=fields.number("bound", least=0),
+            cost=fields.number("cost"),  # below 0 where electricity is
+            bound=fields.number("bound"),
             energy_j=fields.number("energy_j", least=0),
             bound_j=fields.number("bound_j", least=0),
             confidence=fields.number("confidence", above=0, most=1),

@@ -1,0 +1,107 @@
+"""schedule: the verb: jobs and devices go in, a plan comes out.
+
+plan = ampere.schedule(fleet, tasks, confidence=0.9)
+print(plan)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+
+import numpy as np
+
+from ampere.errors import DataError
+from ampere.fleet.assembly import assignments_of, standings_of
+from ampere.fleet.assurance import reach_of
+from ampere.fleet.costs import Costs, estimate_costs, reasons_of
+from ampere.fleet.greedy import greedy
+from ampere.fleet.member import Fleet, refuse_twins
+from ampere.fleet.objective import Objective
+from ampere.fleet.plan import Plan, Unplaced
+from ampere.fleet.problem import Problem, Sheet
+from ampere.fleet.task import Task
+from ampere.records.measurement import utc, utc_now
+
+
+def schedule(
+    fleet: Fleet,
+    tasks: Sequence[Task],
+    *,
+    confidence: float = 0.9,
+    objective: str | Mapping[str, float] = "energy",
+    begins: str | None = None,
+    costs: Costs | None = None,
+) -> Plan:
+    """Plan who runs what and when, with as little of the objective as possible.
+
+    Every battery holds for the whole queue of its member, and every deadline is kept, each with the
+    asked probability. Where not all tasks fit, more of them, by priority, come before the objective.
+
+    Args:
+        fleet: Devices, what they have learned, and what they have to spend.
+        tasks: What is to be trained.
+        confidence: How surely batteries shall hold and deadlines be kept.
+        objective: `energy`, `carbon`, `price` or `makespan`, or weights of these.
+        begins: The moment that seconds count from, ISO 8601; now if nothing is said.
+        costs: What tasks take, if somebody else knows; else the members' profiles are asked.
+
+    Raises:
+        DataError: Tasks or members cannot be told apart or do not know each other, or the plan
+            cannot be made of what is given.
+    """
+    tasks = sorted(tasks, key=lambda task: task.name)
+    if not tasks:
+        raise DataError("there is no job to plan: give one task at least")
+    refuse_twins([task.name for task in tasks], "job")
+    goal = Objective.of(objective)
+    goal.check(fleet)
+    reach = reach_of(confidence)
+    begin_s = _moment(begins)
+    costs = estimate_costs(fleet, tasks) if costs is None else costs
+    problem = Problem(fleet, tasks, costs, reach, goal, begin_s)
+    sheet = greedy(problem)
+    return plan_of(problem, sheet, confidence, bound=0.0, bound_j=0.0)
+
+
+def plan_of(
+    problem: Problem, sheet: Sheet, confidence: float, *, bound: float, bound_j: float
+) -> Plan:
+    """The plan that these queues are."""
+    assignments = assignments_of(problem, sheet)
+    energy_j = math.fsum(each.energy_j for each in assignments)
+    return Plan(
+        begins=utc(problem.begin_s),
+        assignments=tuple(assignments),
+        unplaced=tuple(_unplaced(problem, sheet)),
+        standings=tuple(standings_of(problem, sheet)),
+        objective=str(problem.objective),
+        cost=problem.cost(sheet),
+        bound=bound,
+        energy_j=energy_j,
+        bound_j=bound_j,
+        confidence=confidence,
+        warnings=problem.costs.warnings,
+    )
+
+
+def _unplaced(problem: Problem, sheet: Sheet) -> list[Unplaced]:
+    missing = np.flatnonzero(problem.placed(sheet) < 1 - 1e-9)
+    rows = []
+    for task in missing:
+        reasons = list(reasons_of(problem.costs, problem.fleet, int(task)))
+        told = "; ".join(reasons) if reasons else "no battery or deadline has room for it"
+        rows.append(Unplaced(problem.tasks[task].name, told))
+    return rows
+
+
+def _moment(begins: str | None) -> float:
+    """Seconds since 1970."""
+    text = utc_now() if begins is None else begins
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise DataError(f"{text!r} is no moment: write it like 2026-05-01T08:00:00Z") from None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+    return aware.timestamp()
