@@ -287,17 +287,17 @@ class Book:
 
     def _take(self, entry: Sent) -> None:
         """The steps that are sent are no longer planned."""
-        for i, portion in enumerate(self.portions):
-            if (portion.job, portion.member) == (entry.job, entry.member):
-                break
-        else:
+        wanted = (entry.job, entry.member)
+        places = [i for i, each in enumerate(self.portions) if (each.job, each.member) == wanted]
+        if not places:
             raise DataError(f"job {entry.job} is not planned for member {entry.member}")
+        at, portion = places[0], self.portions[places[0]]
         if entry.steps > portion.steps:
             raise DataError(f"job {entry.job}: {portion.steps} steps are planned for it there")
         rest = _less(portion, entry.steps)
         paid_j, most_j = self.spent_j.get(entry.member, (0.0, 0.0))
         self.spent_j[entry.member] = (paid_j, most_j + (portion.most_j - rest.most_j))
-        self.portions[i : i + 1] = [rest] if rest.steps else []
+        self.portions[at : at + 1] = [rest] if rest.steps else []
 
     def _pay(self, entry: Paid) -> None:
         chunk = self._chunk(entry.chunk)

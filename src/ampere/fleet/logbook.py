@@ -1,7 +1,7 @@
 """Logbook: the file of a running fleet, a line for everything that happens to it.
 
-    FOLDER/logbook.jsonl                  entries, appended, each on the disk before anybody acts on it
-    FOLDER/checkpoints/JOB-STEPS.safetensors   what a job is at that many steps, before its line is written
+    FOLDER/logbook.jsonl      entries, each of them on the disk before anybody acts on it
+    FOLDER/checkpoints/       JOB-STEPS.safetensors: there before the line that tells of it
 
 JSON lines with sorted keys. A line counts once its newline is on the disk, so that a crash loses at
 most the line that was being written: a torn last line is cut off, any other damage is refused.
@@ -189,9 +189,7 @@ def _added(book: Book | None, entry: Entry) -> Book:
 
 
 def _damaged(path: Path, number: int, error: DataError) -> JournalError:
-    return JournalError(
-        f"{path} line {number} is damaged: {error}; restore the file from a copy"
-    )
+    return JournalError(f"{path} line {number} is damaged: {error}; restore the file from a copy")
 
 
 def _refuse_another(path: Path, ours: Opened, asked: Opened) -> None:

@@ -44,6 +44,10 @@ class EngineLost(AmpereError):
     """The engine is gone: with another one the runner goes on."""
 
 
+class WorkerLost(AmpereError):
+    """A worker is gone before it could be asked."""
+
+
 @dataclass(frozen=True)
 class Returned:
     """What came back of a chunk: an answer with a checkpoint, or why there is none."""
@@ -238,6 +242,8 @@ class Runner:
             self._append(joined)
         except EngineLost:
             raise
+        except WorkerLost:
+            return
         except AmpereError as error:
             self._refused.add(address)
             self._say(f"the worker {name} at {address} gets no work: {error}")
@@ -330,7 +336,9 @@ class Runner:
     def _fail(self, engine: Engine, chunk: Chunk, why: str) -> None:
         """A chunk that gave no answer; what it took can be asked for where the worker lives on."""
         sent = chunk.sent
-        if not chunk.running:
+        if not chunk.running:  # it cannot say what a broken chunk took
+            self._refused.add(self._here.get(sent.member, ""))
+            self._lose(sent.member, why)
             return
         self._break(chunk, why)
         if engine.workers().get(sent.member) == self._here.get(sent.member):
@@ -408,9 +416,7 @@ class Runner:
     def _ask(self, engine: Engine, sent: Sent, workload: Mapping[str, Json] | None) -> None:
         usable_j = self.book.members[sent.member].usable_j
         limit_j = MOST_J if math.isinf(usable_j) else usable_j
-        order = ChunkOrder(
-            self._key(sent), sent.job, sent.first, sent.steps, limit_j, workload
-        )
+        order = ChunkOrder(self._key(sent), sent.job, sent.first, sent.steps, limit_j, workload)
         checkpoint = self.logbook.fetch(sent.job) if workload is not None else None
         self._asked[sent.chunk] = self._here[sent.member]
         engine.submit(sent.chunk, self._here[sent.member], order.text(), checkpoint)

@@ -137,9 +137,7 @@ def next_chunks(
         steps = min(portion.steps, line.order.chunk_steps)
         expected_j = portion.energy_j * steps / portion.steps
         number = book.next_chunk + len(chunks)
-        chunks.append(
-            Sent(now_s, number, portion.job, member.name, line.done, steps, expected_j)
-        )
+        chunks.append(Sent(now_s, number, portion.job, member.name, line.done, steps, expected_j))
         taken.add(portion.job)
     return chunks
 

@@ -186,11 +186,11 @@ class Station:
         settings: Settings = Settings(threads=1),
     ) -> None:
         self.member = member
-        self._purse, self._folder, self._settings = purse, Path(folder), settings
+        self._purse, self.folder, self._settings = purse, Path(folder), settings
         self._reserve_j = reserve_j
         self._busy = threading.Lock()
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._lock = open_own(self._folder / LOCK)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = open_own(self.folder / LOCK)
         try:
             lock_file(self._lock)
         except BlockingIOError:
@@ -198,7 +198,7 @@ class Station:
                 f"{folder} is another worker's: end that one, or name another folder"
             ) from None
         with contextlib.suppress(FileNotFoundError):
-            self.tally = Tally.of(read_whole(self._folder / TALLY, own=True))
+            self.tally = Tally.of(read_whole(self.folder / TALLY, own=True))
             return
         self.tally = Tally(battery_j=battery_j)
         self._write_tally()
@@ -281,21 +281,19 @@ class Station:
 
     # ------------------------------------------------------------------ what it keeps
 
-    def _keep(
-        self, order: ChunkOrder, done: int, state: str, weights: bytes
-    ) -> tuple[str, bytes]:
+    def _keep(self, order: ChunkOrder, done: int, state: str, weights: bytes) -> tuple[str, bytes]:
         """Put an answer on the disk before anybody hears it."""
         answer = self._answer(order, done, state, self.tally.chunk_j)
-        write_whole(self._folder / WEIGHTS, weights, own=True)
-        write_whole(self._folder / ANSWER, answer, own=True)
+        write_whole(self.folder / WEIGHTS, weights, own=True)
+        write_whole(self.folder / ANSWER, answer, own=True)
         return answer, weights
 
     def _kept(self, key: str) -> tuple[str, bytes] | None:
         try:
-            text = read_whole(self._folder / ANSWER, own=True).decode()
+            text = read_whole(self.folder / ANSWER, own=True).decode()
             if Fields(parse_json(text)).text("key") != key:
                 return None
-            weights = read_whole(self._folder / WEIGHTS, MOST_ANSWER, own=True)
+            weights = read_whole(self.folder / WEIGHTS, MOST_ANSWER, own=True)
         except FileNotFoundError:
             return None
         return text, weights
@@ -313,9 +311,9 @@ class Station:
 
     def _write_tally(self) -> None:
         """In one go: a killed process leaves the last one; a power cut may leave an older one."""
-        part = self._folder / f".{TALLY}.part"
+        part = self.folder / f".{TALLY}.part"
         part.write_text(json.dumps(asdict(self.tally), sort_keys=True))
-        os.replace(part, self._folder / TALLY)
+        os.replace(part, self.folder / TALLY)
 
     def close(self) -> None:
         """Let go of the folder."""

@@ -1,0 +1,86 @@
+"""Jobs of a fleet as data that a worker can train from: a public name, or the layers themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ampere.core.boundary.model_names import parse_name
+from ampere.core.layers import Layer, structure_of
+from ampere.core.training import LOSSES, Training
+from ampere.core.types import Json
+from ampere.core.workloads import ModelSpec, Workload
+from ampere.errors import DataError
+from ampere.fleet.member import Fleet, refuse_twins
+from ampere.fleet.runner import Work
+from ampere.fleet.task import Task
+
+
+def work_of(fleet: Fleet, tasks: Sequence[Task]) -> Work:
+    """Jobs with what workers are sent for them.
+
+    Raises:
+        DataError: A job is more than plain steps, or nobody says how it is trained.
+    """
+    refuse_twins([task.name for task in tasks], "job")
+    workloads: dict[str, Mapping[str, Json]] = {}
+    steps: dict[str, int] = {}
+    for task in tasks:
+        for name in task.members:
+            fleet.find(name)
+        if not task.job.is_plain:
+            raise DataError(
+                f"job {task.name}: workers run plain steps: leave validation, loading, accumulation"
+                " and ranks out"
+            )
+        training = training_of_task(fleet, task)
+        workloads[task.name] = workload_of(task, training).to_json()
+        steps[task.name] = task.job.count(training.batch_size).steps
+    return Work(tuple(tasks), workloads, steps)
+
+
+def training_of_task(fleet: Fleet, task: Task) -> Training:
+    """How a job is trained wherever it runs: as it says, or as all that may run it agree on."""
+    if task.training is not None:
+        training = task.training
+    else:
+        members = [each for each in fleet if not task.members or each.name in task.members]
+        usual = {member.profile.training for member in members}
+        if len(usual) > 1:
+            raise DataError(
+                f"job {task.name}: profiles of the fleet were trained in different ways: say its"
+                " batch size and optimiser"
+            )
+        training = usual.pop()
+    if training.loss not in LOSSES:
+        raise DataError(
+            f"job {task.name}: a loss that is code cannot be sent: use {', '.join(LOSSES)}"
+        )
+    return training
+
+
+def workload_of(task: Task, training: Training) -> Workload:
+    """A model by its public name; any other by its layers, so that no code has to travel."""
+    model = task.model
+    if isinstance(model, str) and parse_name(model).is_settled:
+        return Workload(model=ModelSpec(model, _input_text(task), training))
+    layers = _layers(task, training)
+    for layer in layers:
+        structure_of(layer.kind)  # of a file of measurements, it could not be built
+    return Workload(layers)
+
+
+def _layers(task: Task, training: Training) -> tuple[Layer, ...]:
+    model = task.model
+    if isinstance(model, Sequence) and not isinstance(model, str):
+        return tuple(model)
+    from ampere.pytorch.models import read
+
+    return read(model, task.input, training)
+
+
+def _input_text(task: Task) -> str | None:
+    if task.input is None:
+        return None
+    from ampere.pytorch.example_inputs import as_inputs
+
+    return str(as_inputs(task.input))
