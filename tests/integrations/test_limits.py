@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.errors import DataError, NotCovered
-from ampere.integrations.limits import JobLimits, parse_memory, parse_time
+from ampere.integrations.limits import JobLimits, parse_memory
 from ampere.profiles.estimate import Estimate, bound, interval, probability_within
 from plain_rows import layer
 
@@ -22,14 +22,6 @@ def job(
 ) -> Estimate:
     time_std = None if time_s is None else 0.1 * time_s
     return Estimate((), energy_j, std, time_s, time_std, steps=20, method=method)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("90 s", 90), ("10min", 600), ("1 h 30 min", 5400), ("2 d", 172800), ("250 ms", 0.25)],
-)
-def test_times_are_read(text: str, seconds: float) -> None:
-    assert parse_time(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(

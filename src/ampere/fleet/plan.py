@@ -110,6 +110,20 @@ class Charge:
 
 
 @dataclass(frozen=True)
+class Level:
+    """What a kilowatt-hour emits or costs from a moment on."""
+
+    time_s: float
+    per_kwh: float
+
+    @classmethod
+    def from_json(cls, row: Json, where: str = "") -> Level:
+        """Read what `asdict` made."""
+        fields = Fields(row, where)
+        return cls(fields.number("time_s", least=0, most=MOST_S), fields.number("per_kwh"))
+
+
+@dataclass(frozen=True)
 class Standing:
     """A member as the plan leaves it.
 
@@ -123,6 +137,9 @@ class Standing:
         capacity_j: What its battery holds; None on the mains.
         reserve_j: What must stay in it.
         charges: Its battery over time; none on the mains.
+        carbon: Grams of CO2e a kilowatt-hour while the plan runs; none where it is not known.
+        price: What a kilowatt-hour costs meanwhile, in `currency`.
+        currency: Of the price.
     """
 
     member: str
@@ -134,6 +151,9 @@ class Standing:
     capacity_j: float | None = None
     reserve_j: float = 0.0
     charges: tuple[Charge, ...] = ()
+    carbon: tuple[Level, ...] = ()
+    price: tuple[Level, ...] = ()
+    currency: str = ""
 
     @classmethod
     def from_json(cls, row: Json, where: str = "") -> Standing:
@@ -157,6 +177,9 @@ class Standing:
                 Charge.from_json(each, place)
                 for place, each in fields.items("charges", most=MOST_ITEMS)
             ),
+            carbon=_levels(fields, "carbon"),
+            price=_levels(fields, "price"),
+            currency=fields.text("currency", "", most=10),
         )
 
 
@@ -243,6 +266,11 @@ class Plan:
         )
 
 
+def _levels(fields: Fields, name: str) -> tuple[Level, ...]:
+    listed = fields.items(name, most=MOST_ITEMS)
+    return tuple(Level.from_json(each, place) for place, each in listed)
+
+
 def _interval(fields: Fields) -> tuple[float, float]:
     ends = fields.numbers("energy_j_interval", least=0)
     if len(ends) != 2 or ends[0] is None or ends[1] is None or ends[0] > ends[1]:
@@ -261,3 +289,12 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         return Plan.from_json(parse_json(text))
     except DataError as error:
         raise DataError(f"{name}: {error}; a plan is what `ampere schedule -o` writes") from None
+
+
+def is_plan(path: str | os.PathLike[str]) -> bool:
+    """Whether a file looks like a plan; a profile begins with the header of its journal."""
+    if not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        begin = file.read(4096).lstrip()
+    return begin.startswith(b"{") and b'"ampere_journal"' not in begin and b'"begins"' in begin

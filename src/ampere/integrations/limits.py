@@ -14,14 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ampere.core import units
+from ampere.core.boundary.durations import TIME_FORMS, parse_time
 from ampere.core.budget import Budget, parse_budget
 from ampere.errors import DataError, NotCovered
 from ampere.profiles.estimate import Estimate, bound, probability_within
 
 ENERGY_FORMS = "write energy of a job as 800 J, 5 kJ or 5 Wh, or of a step as 2 J/step"
-TIME_FORMS = "write it as 90 s, 10 min, 1 h 30 min or 2 d"
 MEMORY_FORMS = "write it as 512 MB, 2 GiB or a number of bytes"
-SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 BYTES = {
     "b": 1.0,
     **{f"{prefix}b": 1000.0**power for power, prefix in enumerate("kmgt", start=1)},
@@ -29,7 +28,6 @@ BYTES = {
 }
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_TIME = re.compile(rf"({_NUMBER})\s*(ms|s|min|h|d)\s*", re.ASCII)
 _MEMORY = re.compile(rf"({_NUMBER})\s*([kmgt]?i?b)", re.ASCII | re.IGNORECASE)
 
 
@@ -191,14 +189,6 @@ def _memory_need(limit: float, needed: float) -> Need:
         text=units.memory(needed),
         limit_text=units.memory(limit),
     )
-
-
-def parse_time(text: str) -> float:
-    """Seconds of `90 s`, `10 min` or `1 h 30 min`."""
-    parts = list(_TIME.finditer(text.strip()))
-    if not parts or "".join(part[0] for part in parts) != text.strip():
-        raise DataError(f"{text!r} is no time: {TIME_FORMS}")
-    return math.fsum(float(part[1]) * SECONDS[part[2]] for part in parts)
 
 
 def parse_memory(text: str) -> float:

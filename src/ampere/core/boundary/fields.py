@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, NoReturn, TypeVar
 
 from ampere.core.types import Json
@@ -91,6 +92,14 @@ class Fields:
             if not _is_writable(name, LONG_TEXT):
                 _refuse_text(name, self.place(name), LONG_TEXT)
         return list(self._row)
+
+    def only(self, known: Sequence[str]) -> None:
+        """Refuse fields of any other name: one that is mistyped would be passed over in silence."""
+        for name in self.names():
+            if name not in known:
+                near = get_close_matches(name[:80].lower(), known, n=1, cutoff=0.5)
+                hint = f"is it {near[0]}?" if near else f"there are {', '.join(known)}"
+                raise DataError(f"{self.place(name)} is not known: {hint}")
 
     def place(self, name: str) -> str:
         """How a refusal names a field."""

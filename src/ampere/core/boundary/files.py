@@ -75,6 +75,19 @@ def read_text(path: str | os.PathLike[str], most: int = MOST_BYTES) -> tuple[str
         raise DataError(f"{name} cannot be read: {error}") from None
 
 
+def below(folder: str | os.PathLike[str], name: str) -> Path:
+    """Where a name that a file says leads to: into that file's folder, or deeper.
+
+    Raises:
+        DataError: It leads elsewhere.
+    """
+    path = Path(name)
+    odd = not name.strip() or "\0" in name or "\\" in name
+    if odd or path.is_absolute() or path.drive or ".." in path.parts:
+        raise DataError(f"{name!r:.80} is no file beside this one, or in a folder beside it")
+    return Path(folder) / path
+
+
 def unpack(data: bytes, most: int = MOST_BYTES) -> bytes:
     """What gzip has packed, all of its members; never more than the limit is unpacked."""
     parts: list[bytes] = []

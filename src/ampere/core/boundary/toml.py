@@ -1,0 +1,24 @@
+"""TOML, which people write by hand: parsed as data, or refused in a line."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ampere.errors import DataError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML text; anything else is a `DataError` that names the line."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise DataError("not TOML (it is nested too deeply)") from None
+    except ValueError as error:  # of which the parser's own is one
+        why = "a number has thousands of digits" if "digits" in str(error) else str(error)
+        raise DataError(f"not TOML ({why})") from None

@@ -1,0 +1,56 @@
+"""Levels: what a kilowatt-hour emits or costs while a plan runs, kept with the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+
+from ampere.core.rates import Rate
+from ampere.fleet.member import Fleet, Member
+from ampere.fleet.plan import Level, Plan, Standing
+
+QUARTER_S = 900.0
+MOST_LEVELS = 400  # of a plan of months, means of longer spans
+
+
+def with_levels(plan: Plan, fleet: Fleet) -> Plan:
+    """The same plan, with what its members know of carbon and prices."""
+    begins_s = moment_s(plan.begins)
+    until_s = max((each.end_s for each in plan.assignments), default=0.0)
+    standings = [_told(each, fleet.find(each.member), begins_s, until_s) for each in plan.standings]
+    return replace(plan, standings=tuple(standings))
+
+
+def moment_s(begins: str) -> float:
+    """Seconds since 1970 of a moment as plans write it."""
+    return datetime.fromisoformat(begins.replace("Z", "+00:00")).timestamp()
+
+
+def levels_of(rate: Rate | None, begins_s: float, until_s: float) -> tuple[Level, ...]:
+    """A rate from the beginning of a plan to its end, a level wherever it changes."""
+    if rate is None:
+        return ()
+    if rate.hours is None or until_s <= 0:
+        return (Level(0.0, rate.during(begins_s, begins_s).per_kwh),)
+    return tuple(_changes(rate, begins_s, until_s))
+
+
+def _told(standing: Standing, member: Member, begins_s: float, until_s: float) -> Standing:
+    return replace(
+        standing,
+        carbon=levels_of(member.carbon, begins_s, until_s),
+        price=levels_of(member.price, begins_s, until_s),
+        currency="" if member.price is None else member.price.unit,
+    )
+
+
+def _changes(rate: Rate, begins_s: float, until_s: float) -> Iterator[Level]:
+    step_s = max(QUARTER_S, until_s / MOST_LEVELS)
+    at_s, last = 0.0, None
+    while at_s < until_s:
+        end_s = step_s * (1 + (begins_s + at_s) // step_s) - begins_s  # hours change on the hour
+        per_kwh = rate.during(begins_s + at_s, begins_s + end_s).per_kwh
+        if per_kwh != last:
+            yield Level(at_s, per_kwh)
+        at_s, last = end_s, per_kwh
