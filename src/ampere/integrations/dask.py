@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from ampere.errors import AmpereError, DataError, DeviceError
-from ampere.fleet.runner import EngineLost, Returned, Runner, WorkerLost
+from ampere.fleet.runs.runner import EngineLost, Returned, Runner, WorkerLost
 from ampere.integrations.station import Station, introduce, occupy, run_order
 
 PORT = 8786

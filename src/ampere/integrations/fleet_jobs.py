@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from ampere.core.boundary.model_names import parse_name
 from ampere.core.layers import Layer, structure_of
@@ -11,7 +14,12 @@ from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.errors import DataError
 from ampere.fleet.member import Fleet, refuse_twins
-from ampere.fleet.runner import Work
+from ampere.fleet.plan import Plan
+from ampere.fleet.runs.book import Book
+from ampere.fleet.runs.logbook import Logbook
+from ampere.fleet.runs.runner import Runner, Work
+from ampere.fleet.runs.turns import Planner
+from ampere.fleet.schedule import schedule
 from ampere.fleet.task import Task
 
 
@@ -36,6 +44,49 @@ def work_of(fleet: Fleet, tasks: Sequence[Task]) -> Work:
         workloads[task.name] = workload_of(task, training).to_json()
         steps[task.name] = task.job.count(training.batch_size).steps
     return Work(tuple(tasks), workloads, steps)
+
+
+@contextmanager
+def open_run(
+    folder: str | os.PathLike[str],
+    plan: Plan,
+    fleet: Fleet,
+    tasks: Sequence[Task],
+    *,
+    patience_s: float = 60.0,
+    say: Callable[[str], None] = lambda text: None,
+) -> Iterator[Runner]:
+    """A runner of a plan, with the logbook of this folder: a new one, or one that goes on.
+
+    Raises:
+        AmpereError: The plan is of others, or the logbook is, or somebody else keeps it.
+    """
+    work = work_of(fleet, tasks)
+    _refuse_strangers(plan, fleet, tasks)
+    opened = work.opened(fleet, secrets.token_hex(8), plan.begins)
+    with Logbook(folder, opened) as logbook:
+        planner = planner_of(plan)
+        runner = Runner(logbook, fleet, work, planner, patience_s=patience_s, say=say)
+        runner.begin(plan)
+        yield runner
+
+
+def _refuse_strangers(plan: Plan, fleet: Fleet, tasks: Sequence[Task]) -> None:
+    """A plan for devices that are gone, or of other jobs, before anything is written."""
+    jobs = {task.name for task in tasks}
+    for each in plan.assignments:
+        fleet.find(each.member)
+        if each.job not in jobs:
+            raise DataError(f"the plan has job {each.job}, which is not among the jobs: plan again")
+
+
+def planner_of(plan: Plan) -> Planner:
+    """Plans what is left as the plan itself was made."""
+
+    def again(fleet: Fleet, tasks: Sequence[Task], book: Book) -> Plan:
+        return schedule(fleet, tasks, confidence=plan.confidence, objective=plan.objective)
+
+    return again
 
 
 def training_of_task(fleet: Fleet, task: Task) -> Training:

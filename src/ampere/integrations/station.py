@@ -35,8 +35,8 @@ from ampere.core.types import Json
 from ampere.core.workloads import Settings, Workload
 from ampere.devices.simulated import SimulatedDevice
 from ampere.errors import AmpereError, DataError, DeviceError, MeterFault
-from ampere.fleet.entries import MOST_J, NAME
-from ampere.fleet.orders import (
+from ampere.fleet.runs.events import MOST_J, NAME
+from ampere.fleet.runs.orders import (
     DONE,
     FLAT,
     INTERRUPTED,
@@ -326,6 +326,7 @@ def open_purse(device: str, meter: str = "auto") -> Purse:
     Raises:
         AmpereError: There is no such device or meter, or it is not at this machine.
     """
+    from ampere.devices.local import LocalDevice
     from ampere.devices.registry import open_device
     from ampere.meters.registry import open_meter, parse_meter
 
@@ -337,7 +338,7 @@ def open_purse(device: str, meter: str = "auto") -> Purse:
     if device.strip() != "local":
         raise DeviceError(f"{device}: a worker runs on its own device: use local or simulated:NAME")
     name, settings = parse_meter(meter)
-    with open_device("local", Settings(threads=1), name, settings) as here:
+    with LocalDevice(Settings(threads=1), name, settings) as here:
         fingerprint, chosen = here.fingerprint, str(here.meter["name"])
     return MeteredPurse(open_meter(chosen, **settings), fingerprint)
 

@@ -14,10 +14,10 @@ from typing import TypeAlias
 
 from ampere.core.types import Json
 from ampere.errors import DataError
-from ampere.fleet.book import Book, MemberLine
-from ampere.fleet.entries import Account, Order, Planned, Portion, Sent
 from ampere.fleet.member import Fleet, Member
 from ampere.fleet.plan import Assignment, Plan
+from ampere.fleet.runs.book import Book, MemberLine
+from ampere.fleet.runs.events import Account, Order, Planned, Portion, Sent
 from ampere.fleet.task import Task
 from ampere.profiles.job import Job
 
@@ -45,7 +45,7 @@ def order_of(task: Task, steps: int, description: Mapping[str, Json]) -> Order:
 
 
 def planned(plan: Plan, book: Book, why: str, now_s: float, begins_s: float = 0.0) -> Planned:
-    """A plan as an entry; of each job no more than is left.
+    """A plan as an event; of each job no more than is left.
 
     Args:
         plan: What a planner made.

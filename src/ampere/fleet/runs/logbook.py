@@ -1,6 +1,6 @@
 """Logbook: the file of a running fleet, a line for everything that happens to it.
 
-    FOLDER/logbook.jsonl      entries, each of them on the disk before anybody acts on it
+    FOLDER/logbook.jsonl      events, each of them on the disk before anybody acts on it
     FOLDER/checkpoints/       JOB-STEPS.safetensors: there before the line that tells of it
 
 JSON lines with sorted keys. A line counts once its newline is on the disk, so that a crash loses at
@@ -22,8 +22,8 @@ from ampere.core.boundary.fields import parse_json
 from ampere.core.boundary.files import MOST_BYTES, read_whole, write_through, write_whole
 from ampere.core.lock import lock_file, lock_holder
 from ampere.errors import DataError, JournalError
-from ampere.fleet.book import Book
-from ampere.fleet.entries import Entry, Opened, entry_json, read_entry
+from ampere.fleet.runs.book import Book
+from ampere.fleet.runs.events import Event, Opened, event_json, read_event
 
 FILE = "logbook.jsonl"
 CHECKPOINTS = "checkpoints"
@@ -71,15 +71,15 @@ class Logbook:
             raise JournalError(f"{path} is kept by {who}: wait for it or end it") from None
         self._file.seek(0)
 
-    def append(self, entry: Entry) -> None:
-        """Take an entry into the book, and return when it is on the disk.
+    def append(self, event: Event) -> None:
+        """Take an event into the book, and return when it is on the disk.
 
         Raises:
             DataError: It contradicts the book; nothing is written.
             JournalError: It cannot be written.
         """
-        line = _line(entry)
-        self.book.add(entry)
+        line = _line(event)
+        self.book.add(event)
         try:
             self._file.seek(self._end)
             write_through(self._file, line)
@@ -90,7 +90,7 @@ class Logbook:
             raise _unusable(self.folder / FILE, error) from None
 
     def keep(self, job: str, steps: int, data: bytes) -> str:
-        """Put a checkpoint on the disk; returns its digest, for the entry that tells of it."""
+        """Put a checkpoint on the disk; returns its digest, for the event that tells of it."""
         digest = hashlib.sha256(data).hexdigest()
         try:
             write_whole(self._place(job, steps), data, own=True)
@@ -172,7 +172,7 @@ def _parse(path: Path, data: bytes) -> tuple[Book, int]:
                 break
             raise _damaged(path, number, error) from None
         try:
-            book = _added(book, read_entry(row))
+            book = _added(book, read_event(row))
         except DataError as error:
             raise _damaged(path, number, error) from None
         end += len(line) + 1
@@ -181,11 +181,11 @@ def _parse(path: Path, data: bytes) -> tuple[Book, int]:
     return book, end
 
 
-def _added(book: Book | None, entry: Entry) -> Book:
+def _added(book: Book | None, event: Event) -> Book:
     if book is not None:
-        book.add(entry)
+        book.add(event)
         return book
-    return Book.of([entry])
+    return Book.of([event])
 
 
 def _damaged(path: Path, number: int, error: DataError) -> JournalError:
@@ -208,8 +208,8 @@ def _refuse_another(path: Path, ours: Opened, asked: Opened) -> None:
                 )
 
 
-def _line(entry: Entry) -> bytes:
-    return json.dumps(entry_json(entry), sort_keys=True, allow_nan=False).encode() + b"\n"
+def _line(event: Event) -> bytes:
+    return json.dumps(event_json(event), sort_keys=True, allow_nan=False).encode() + b"\n"
 
 
 def _short(job: str) -> str:

@@ -19,14 +19,23 @@ from typing import Protocol
 from ampere.core.types import Json
 from ampere.core.units import joules, plural
 from ampere.errors import AmpereError, DataError
-from ampere.fleet.book import Book, Chunk
-from ampere.fleet.entries import MOST_J, Broken, Entry, Joined, Left, Opened, Paid, Planned, Sent
-from ampere.fleet.logbook import Logbook
 from ampere.fleet.member import Fleet, Member
-from ampere.fleet.orders import FLAT, Answer, ChunkOrder, Greeting
 from ampere.fleet.plan import Plan
-from ampere.fleet.task import Task
-from ampere.fleet.turns import (
+from ampere.fleet.runs.book import Book, Chunk
+from ampere.fleet.runs.events import (
+    MOST_J,
+    Broken,
+    Event,
+    Joined,
+    Left,
+    Opened,
+    Paid,
+    Planned,
+    Sent,
+)
+from ampere.fleet.runs.logbook import Logbook
+from ampere.fleet.runs.orders import FLAT, Answer, ChunkOrder, Greeting
+from ampere.fleet.runs.turns import (
     Planner,
     account_of,
     next_chunks,
@@ -35,6 +44,7 @@ from ampere.fleet.turns import (
     rest_of,
     until_next,
 )
+from ampere.fleet.task import Task
 
 LOOK_S = 0.5  # between two looks at who is there
 CLOCK_S = 5.0  # by which clocks may differ before it is worth a word
@@ -105,7 +115,7 @@ class Runner:
         planner: Plans the rest when something went otherwise.
         patience_s: How long workers are waited for when nothing else can be done.
         say: Told what a user should know, a line each.
-        clock: Seconds since 1970: the one clock of all entries.
+        clock: Seconds since 1970: the one clock of all events.
     """
 
     def __init__(
@@ -378,13 +388,13 @@ class Runner:
     def _take(self, plan: Plan | None, nowhere: Mapping[str, str], why: str) -> None:
         now_s = self._time_s()
         if plan is None:
-            entry = Planned(now_s, why, (), dict(nowhere))
+            event = Planned(now_s, why, (), dict(nowhere))
         else:
-            entry = planned(plan, self.book, why, now_s, self._now_s())
-            entry = replace(entry, unplaced={**entry.unplaced, **nowhere})
-        self._append(entry)
-        left = plural(len(entry.unplaced), "job")
-        rest = f"; {left} fit nowhere" if entry.unplaced else ""
+            event = planned(plan, self.book, why, now_s, self._now_s())
+            event = replace(event, unplaced={**event.unplaced, **nowhere})
+        self._append(event)
+        left = plural(len(event.unplaced), "job")
+        rest = f"; {left} fit nowhere" if event.unplaced else ""
         self._say(f"planned again: {why}{rest}")
 
     def _allowed(self, task: Task, fleet: Fleet) -> Task | None:
@@ -403,9 +413,9 @@ class Runner:
             self.book, self.fleet, self.work.tasks, self._now_s(), self._idle_members()
         )
         for sent in chunks:
-            entry = replace(sent, time_s=self._time_s())
-            self._append(entry)
-            self._ask(engine, entry, self.work.workloads[sent.job])
+            event = replace(sent, time_s=self._time_s())
+            self._append(event)
+            self._ask(engine, event, self.work.workloads[sent.job])
         return bool(chunks)
 
     def _idle_members(self) -> Collection[str]:
@@ -424,8 +434,8 @@ class Runner:
     def _key(self, sent: Sent) -> str:
         return f"{self.book.opened.run}-{sent.chunk}"
 
-    def _append(self, entry: Entry) -> None:
-        self.logbook.append(entry)
+    def _append(self, event: Event) -> None:
+        self.logbook.append(event)
 
     # ------------------------------------------------------------------ time
 
@@ -434,7 +444,7 @@ class Runner:
         return self._clock() - self._began_s
 
     def _time_s(self) -> float:
-        """The same for an entry: a clock that was set back does not turn the book around."""
+        """The same for an event: a clock that was set back does not turn the book around."""
         return max(0.0, self.book.time_s, self._now_s())
 
 

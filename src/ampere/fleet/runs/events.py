@@ -1,4 +1,4 @@
-"""Entries: what happens to a running fleet, a line of its logbook each.
+"""Events: what happens to a running fleet, a line of its logbook each.
 
     opened    who is in the fleet, what is to be trained           the first line
     planned   who runs what from now on                            until the next plan
@@ -270,31 +270,31 @@ class Broken:
         return cls(_time(read), read.whole("chunk", least=1, most=MOST_STEPS), read.text("why"))
 
 
-Entry: TypeAlias = Opened | Planned | Joined | Left | Sent | Paid | Broken
-KINDS: Sequence[type[Entry]] = (Opened, Planned, Joined, Left, Sent, Paid, Broken)
-_READERS: Mapping[str, Callable[[Fields], Entry]] = {kind.name: kind.of for kind in KINDS}
+Event: TypeAlias = Opened | Planned | Joined | Left | Sent | Paid | Broken
+KINDS: Sequence[type[Event]] = (Opened, Planned, Joined, Left, Sent, Paid, Broken)
+_READERS: Mapping[str, Callable[[Fields], Event]] = {kind.name: kind.of for kind in KINDS}
 
 
-def entry_json(entry: Entry) -> dict[str, Json]:
-    """An entry as plain data; what is not known is left out."""
-    row = {"entry": entry.name, **asdict(entry)}
+def event_json(event: Event) -> dict[str, Json]:
+    """An event as plain data; what is not known is left out."""
+    row = {"event": event.name, **asdict(event)}
     return {name: value for name, value in row.items() if value is not None}
 
 
-def read_entry(row: Json) -> Entry:
-    """An entry of a line.
+def read_event(row: Json) -> Event:
+    """An event of a line.
 
     Raises:
         DataError: It is something else.
     """
     read = Fields(row)
-    kind = read.choice("entry", tuple(_READERS))
-    entry = _READERS[kind](read)
-    known = {"entry", *(field.name for field in fields(entry))}
+    kind = read.choice("event", tuple(_READERS))
+    event = _READERS[kind](read)
+    known = {"event", *(field.name for field in fields(event))}
     for name in read.names(most=50):
         if name not in known:
-            raise DataError(f"{read.place(name)} is unknown in an entry of the kind {kind}")
-    return entry
+            raise DataError(f"{read.place(name)} is unknown in an event of the kind {kind}")
+    return event
 
 
 def _time(read: Fields) -> float:

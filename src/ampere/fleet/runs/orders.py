@@ -15,7 +15,7 @@ from ampere.core.boundary.model_names import parse_name
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.types import Json
 from ampere.errors import DataError
-from ampere.fleet.entries import MOST_J, MOST_STEPS, NAME, PROVENANCES
+from ampere.fleet.runs.events import MOST_J, MOST_STEPS, NAME, PROVENANCES
 from ampere.meters.base import Provenance
 
 # How a chunk ended: all steps; the battery was down to its reserve; the process was killed; it is

@@ -1,8 +1,8 @@
 """Book: joules of a running fleet per member and job: planned, running, paid, paid for nothing.
 
-    entries ──add──▶ book ──▶ what is left, who is there, what a battery holds
+    events ──add──▶ book ──▶ what is left, who is there, what a battery holds
 
-The book is made of its entries alone: whoever has the same lines has the same book. An entry that
+The book is made of its events alone: whoever has the same lines has the same book. An event that
 contradicts those before it is refused, so that no step is counted twice.
 """
 
@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ampere.errors import DataError
-from ampere.fleet.entries import (
+from ampere.fleet.runs.events import (
     Account,
     Broken,
-    Entry,
+    Event,
     Joined,
     Left,
     Opened,
@@ -111,10 +111,10 @@ class MemberLine:
 
 @dataclass
 class Book:
-    """What the entries so far come to.
+    """What the events so far come to.
 
     Args:
-        opened: The first entry.
+        opened: The first event.
     """
 
     opened: Opened
@@ -141,19 +141,19 @@ class Book:
             self.jobs[order.job] = JobLine(order)
 
     @classmethod
-    def of(cls, entries: Iterable[Entry]) -> Book:
-        """The book that these entries make.
+    def of(cls, events: Iterable[Event]) -> Book:
+        """The book that these events make.
 
         Raises:
             DataError: They contradict each other.
         """
-        lines = iter(entries)
+        lines = iter(events)
         first = next(lines, None)
         if not isinstance(first, Opened):
             raise DataError("a logbook begins with what it is about")
         book = cls(first)
-        for entry in lines:
-            book.add(entry)
+        for event in lines:
+            book.add(event)
         return book
 
     # ------------------------------------------------------------------ what it knows
@@ -210,117 +210,117 @@ class Book:
 
     # ------------------------------------------------------------------ what it is told
 
-    def add(self, entry: Entry) -> None:
-        """Take an entry in.
+    def add(self, event: Event) -> None:
+        """Take an event in.
 
         Raises:
             DataError: It contradicts what is known; the book stays as it was.
         """
-        if entry.time_s < self.time_s:
-            raise DataError(f"an entry of {entry.time_s:g} s comes after one of {self.time_s:g} s")
-        match entry:
+        if event.time_s < self.time_s:
+            raise DataError(f"an event of {event.time_s:g} s comes after one of {self.time_s:g} s")
+        match event:
             case Planned():
-                self._plan(entry)
+                self._plan(event)
             case Joined():
-                self._join(entry)
+                self._join(event)
             case Left():
-                self._leave(entry)
+                self._leave(event)
             case Sent():
-                self._send(entry)
+                self._send(event)
             case Paid():
-                self._pay(entry)
+                self._pay(event)
             case Broken():
-                self._break(entry)
+                self._break(event)
             case _:
                 raise DataError("a logbook is opened once")
-        self.time_s = entry.time_s
+        self.time_s = event.time_s
 
-    def _plan(self, entry: Planned) -> None:
-        for job in {portion.job for portion in entry.portions} | {*entry.unplaced}:
+    def _plan(self, event: Planned) -> None:
+        for job in {portion.job for portion in event.portions} | {*event.unplaced}:
             self._job(job)
-        for portion in entry.portions:
+        for portion in event.portions:
             self._member(portion.member)
         before = self.portions
-        self.portions = list(entry.portions)
+        self.portions = list(event.portions)
         for name in self.jobs:
             if self.unplanned(name) < 0:
                 self.portions = before
                 raise DataError(f"job {name}: more steps are planned than are left")
-        self.unplaced = dict(entry.unplaced)
+        self.unplaced = dict(event.unplaced)
         self.plans += 1
         self.reasons.clear()
         self.spent_j.clear()
 
-    def _join(self, entry: Joined) -> None:
-        line = self._member(entry.member)
-        if entry.device != line.account.device:
-            raise DataError(f"member {entry.member} joined as another device")
+    def _join(self, event: Joined) -> None:
+        line = self._member(event.member)
+        if event.device != line.account.device:
+            raise DataError(f"member {event.member} joined as another device")
         if line.first_meter_j is None:
-            line.first_meter_j = entry.meter_j
-        if entry.meter_j < (line.meter_j or 0.0):
-            raise DataError(f"member {entry.member}: its meter went back")
+            line.first_meter_j = event.meter_j
+        if event.meter_j < (line.meter_j or 0.0):
+            raise DataError(f"member {event.member}: its meter went back")
         returned = not line.here
         line.here, line.flat, line.why = True, False, ""
-        line.provenance = entry.provenance
-        line.read(entry.meter_j, entry.battery_j)
+        line.provenance = event.provenance
+        line.read(event.meter_j, event.battery_j)
         if returned and self.unplaced:
-            self.reasons.append(f"{entry.member} is there")
+            self.reasons.append(f"{event.member} is there")
 
-    def _leave(self, entry: Left) -> None:
-        line = self._member(entry.member)
-        line.here, line.flat, line.why = False, entry.flat, entry.why
-        if self.queue(entry.member):
-            self.reasons.append(f"{entry.member}: {entry.why}")
+    def _leave(self, event: Left) -> None:
+        line = self._member(event.member)
+        line.here, line.flat, line.why = False, event.flat, event.why
+        if self.queue(event.member):
+            self.reasons.append(f"{event.member}: {event.why}")
 
-    def _send(self, entry: Sent) -> None:
-        job, _ = self._job(entry.job), self._member(entry.member)
-        if entry.chunk in self.chunks:
-            raise DataError(f"chunk {entry.chunk} was sent before")
-        if self.running_job(entry.job) is not None:
-            raise DataError(f"job {entry.job} runs already")
-        if self.running_of(entry.member) is not None:
-            raise DataError(f"member {entry.member} runs a chunk already")
-        if entry.first != job.done or entry.steps > job.left:
-            raise DataError(f"job {entry.job} has done {job.done} steps, not {entry.first}")
-        self._take(entry)
-        self.chunks[entry.chunk] = self._running[entry.chunk] = Chunk(entry)
+    def _send(self, event: Sent) -> None:
+        job, _ = self._job(event.job), self._member(event.member)
+        if event.chunk in self.chunks:
+            raise DataError(f"chunk {event.chunk} was sent before")
+        if self.running_job(event.job) is not None:
+            raise DataError(f"job {event.job} runs already")
+        if self.running_of(event.member) is not None:
+            raise DataError(f"member {event.member} runs a chunk already")
+        if event.first != job.done or event.steps > job.left:
+            raise DataError(f"job {event.job} has done {job.done} steps, not {event.first}")
+        self._take(event)
+        self.chunks[event.chunk] = self._running[event.chunk] = Chunk(event)
 
-    def _take(self, entry: Sent) -> None:
+    def _take(self, event: Sent) -> None:
         """The steps that are sent are no longer planned."""
-        wanted = (entry.job, entry.member)
+        wanted = (event.job, event.member)
         places = [i for i, each in enumerate(self.portions) if (each.job, each.member) == wanted]
         if not places:
-            raise DataError(f"job {entry.job} is not planned for member {entry.member}")
+            raise DataError(f"job {event.job} is not planned for member {event.member}")
         at, portion = places[0], self.portions[places[0]]
-        if entry.steps > portion.steps:
-            raise DataError(f"job {entry.job}: {portion.steps} steps are planned for it there")
-        rest = _less(portion, entry.steps)
-        paid_j, most_j = self.spent_j.get(entry.member, (0.0, 0.0))
-        self.spent_j[entry.member] = (paid_j, most_j + (portion.most_j - rest.most_j))
+        if event.steps > portion.steps:
+            raise DataError(f"job {event.job}: {portion.steps} steps are planned for it there")
+        rest = _less(portion, event.steps)
+        paid_j, most_j = self.spent_j.get(event.member, (0.0, 0.0))
+        self.spent_j[event.member] = (paid_j, most_j + (portion.most_j - rest.most_j))
         self.portions[at : at + 1] = [rest] if rest.steps else []
 
-    def _pay(self, entry: Paid) -> None:
-        chunk = self._chunk(entry.chunk)
+    def _pay(self, event: Paid) -> None:
+        chunk = self._chunk(event.chunk)
         sent = chunk.sent
         job, member = self._job(sent.job), self._member(sent.member)
         if chunk.paid is not None:
-            raise DataError(f"chunk {entry.chunk} was paid before")
-        if entry.steps > sent.steps or (entry.steps and sent.first != job.done):
-            raise DataError(f"chunk {entry.chunk}: steps of job {sent.job} were counted before")
-        if entry.meter_j < (member.meter_j or 0.0):
+            raise DataError(f"chunk {event.chunk} was paid before")
+        if event.steps > sent.steps or (event.steps and sent.first != job.done):
+            raise DataError(f"chunk {event.chunk}: steps of job {sent.job} were counted before")
+        if event.meter_j < (member.meter_j or 0.0):
             raise DataError(f"member {sent.member}: its meter went back")
         late = chunk.broken is not None
-        chunk.paid, chunk.broken = entry, None
-        self._running.pop(entry.chunk, None)
-        job.done += entry.steps
+        chunk.paid, chunk.broken = event, None
+        self._running.pop(event.chunk, None)
+        job.done += event.steps
         if late:
-            self._trim(sent.job, entry.steps)
-        job.checkpoint = entry.checkpoint or job.checkpoint
-        member.read(entry.meter_j, entry.battery_j)
-        self._charge(entry, job, member)
-        if entry.steps < sent.steps and not late:
-            self.reasons.append(f"{sent.member} did {entry.steps} of {sent.steps} steps")
-        self._weigh(sent.member, entry)
+            self._trim(sent.job, event.steps)
+        job.checkpoint = event.checkpoint or job.checkpoint
+        member.read(event.meter_j, event.battery_j)
+        self._charge(event, job, member)
+        if event.steps < sent.steps and not late:
+            self.reasons.append(f"{sent.member} did {event.steps} of {sent.steps} steps")
+        self._weigh(sent.member, event)
 
     def _trim(self, job: str, steps: int) -> None:
         """Steps that came back after all need not be run again."""
@@ -331,29 +331,29 @@ class Book:
                 self.portions[i] = _less(portion, gone)
         self.portions = [portion for portion in self.portions if portion.steps]
 
-    def _charge(self, entry: Paid, job: JobLine, member: MemberLine) -> None:
-        member.paid_j += entry.energy_j
-        member.provenance = entry.provenance
-        job.energy_j += entry.energy_j
-        if not entry.steps:
-            job.wasted_j += entry.energy_j
-            member.wasted_j += entry.energy_j
+    def _charge(self, event: Paid, job: JobLine, member: MemberLine) -> None:
+        member.paid_j += event.energy_j
+        member.provenance = event.provenance
+        job.energy_j += event.energy_j
+        if not event.steps:
+            job.wasted_j += event.energy_j
+            member.wasted_j += event.energy_j
 
-    def _weigh(self, name: str, entry: Paid) -> None:
+    def _weigh(self, name: str, event: Paid) -> None:
         """Whether what was paid since the last plan is more than the plan's interval has."""
         paid_j, most_j = self.spent_j.get(name, (0.0, 0.0))
-        paid_j += entry.energy_j
+        paid_j += event.energy_j
         self.spent_j[name] = (paid_j, most_j)
-        if entry.steps and most_j and paid_j > most_j and self.queue(name):
+        if event.steps and most_j and paid_j > most_j and self.queue(name):
             self.reasons.append(f"{name} takes more than was estimated")
 
-    def _break(self, entry: Broken) -> None:
-        chunk = self._chunk(entry.chunk)
+    def _break(self, event: Broken) -> None:
+        chunk = self._chunk(event.chunk)
         if not chunk.running:
-            raise DataError(f"chunk {entry.chunk} does not run")
-        chunk.broken = entry.why
-        del self._running[entry.chunk]
-        self.reasons.append(f"{chunk.sent.member}: {entry.why}")
+            raise DataError(f"chunk {event.chunk} does not run")
+        chunk.broken = event.why
+        del self._running[event.chunk]
+        self.reasons.append(f"{chunk.sent.member}: {event.why}")
 
     def _job(self, name: str) -> JobLine:
         if name not in self.jobs:
