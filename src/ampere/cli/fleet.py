@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,6 +88,7 @@ def up(
         for member in members:
             say(f"on {member.name}: ampere fleet join {member.name} --at {address} --device local")
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the crew goes with it
     try:
         serve_scheduler(place, ready)
     except KeyboardInterrupt:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import logging
 import queue
 import time
 import uuid
@@ -43,8 +44,11 @@ SETTINGS: Mapping[str, object] = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.large-graph-warning-threshold": "2GB",
     "distributed.comm.timeouts.connect": f"{CONNECT_S:g}s",
-    "logging.distributed": "error",
+    # Nothing but Dask's own protocol is spoken: no pages, no metrics.
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
 }
+NO_PAGES = "127.0.0.1:0"  # where they would be: nobody can be told to have none
 CERTIFICATES = (
     "openssl req -x509 -newkey rsa:3072 -nodes -days 365 -subj /CN=fleet"
     " -keyout DIR/key.pem -out DIR/cert.pem"
@@ -68,6 +72,7 @@ def _dask() -> Any:
             name="distributed",
         ) from None
     dask.config.set(SETTINGS)
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is told by us
     return distributed
 
 
@@ -294,6 +299,7 @@ def serve_scheduler(place: Place, ready: Callable[[str], None]) -> None:
             protocol=f"{place.scheme}://",
             security=place.security(),
             dashboard=False,
+            dashboard_address=NO_PAGES,
         ) as scheduler:
             ready(scheduler.address)
             await scheduler.finished()
@@ -317,6 +323,7 @@ def serve_station(
         DeviceError: No scheduler let it in for longer than it waits.
     """
     distributed = _dask()
+    station.warm_up()
     occupy(station)
     told = ""
     until_s = time.monotonic() + patience_s
@@ -346,6 +353,7 @@ async def _serve_once(
         protocol=f"{place.scheme}://",
         security=place.security(),
         dashboard=False,
+        dashboard_address=NO_PAGES,
         death_timeout=CONNECT_S,
         local_directory=str(station.folder),
     ) as worker:

@@ -130,12 +130,12 @@ class SimulatedPurse:
         self._handle = self._device.load(workload).handle
 
     def take(self, steps: int) -> float:
-        """What its sensor shows for these steps; one that has not moved yet shows them later."""
+        """What it truly spends: its sensor shows that late, and its battery loses it at once."""
         assert self._handle is not None
-        try:
-            return self._device.burst(self._handle, steps).energy_j
-        except MeterFault:
-            return 0.0
+        before_j = self._device.spent_j
+        with contextlib.suppress(MeterFault):  # too few steps for its sensor
+            self._device.burst(self._handle, steps)
+        return self._device.spent_j - before_j
 
 
 class MeteredPurse:
@@ -202,6 +202,13 @@ class Station:
             return
         self.tally = Tally(battery_j=battery_j)
         self._write_tally()
+
+    def warm_up(self) -> None:
+        """Load what training needs: seconds that no chunk should be charged for."""
+        from ampere.pytorch import checkpoint, models  # noqa: F401
+        from ampere.pytorch.runtime.trainer import apply_settings
+
+        apply_settings(self._settings)
 
     def introduce(self) -> str:
         """Who this is, and what its meter and its battery show."""

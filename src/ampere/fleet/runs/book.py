@@ -128,6 +128,7 @@ class Book:
     time_s: float = 0.0
     spent_j: dict[str, tuple[float, float]] = field(default_factory=dict)  # paid and at most
     _running: dict[int, Chunk] = field(default_factory=dict)
+    _first: int = 1  # chunk of the plan in force
 
     def __post_init__(self) -> None:
         self.time_s = self.opened.time_s
@@ -250,6 +251,7 @@ class Book:
         self.plans += 1
         self.reasons.clear()
         self.spent_j.clear()
+        self._first = self.next_chunk
 
     def _join(self, event: Joined) -> None:
         line = self._member(event.member)
@@ -341,10 +343,12 @@ class Book:
 
     def _weigh(self, name: str, event: Paid) -> None:
         """Whether what was paid since the last plan is more than the plan's interval has."""
+        if event.chunk < self._first:
+            return
         paid_j, most_j = self.spent_j.get(name, (0.0, 0.0))
         paid_j += event.energy_j
         self.spent_j[name] = (paid_j, most_j)
-        if event.steps and most_j and paid_j > most_j and self.queue(name):
+        if event.steps and paid_j > most_j and self.queue(name):
             self.reasons.append(f"{name} takes more than was estimated")
 
     def _break(self, event: Broken) -> None:
