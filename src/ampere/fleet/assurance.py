@@ -8,9 +8,13 @@
     σ²       |e F|² + |e d|²: the variance of the sum
     z        standard deviations for the asked probability
 
-Errors are those of a logarithm, as they are in an Estimate, so the sum stays below S exp(z σ / S) with
-the probability of z. That is convex in the queue and grows in proportion to it, so a tangent of it
-lies below it everywhere: a plan that keeps the limit keeps the tangent's, which is linear.
+Errors are those of a logarithm, as they are in an Estimate: what is expected is as likely too high
+as too low, and an error up weighs more than the same one down. So the sum stays below
+m S exp(z σ / S) with the probability of z, where log m is half of what errors have more by
+themselves than together (their mean variance less that of the sum): 0 if they are all the same.
+
+Without m that is convex in the queue and grows in proportion to it, so a tangent of it lies below
+it everywhere: a plan that keeps the limit keeps the tangent's, which is linear.
 """
 
 from __future__ import annotations
@@ -46,21 +50,20 @@ def deviation(energy_j: Array, shared: Array, own: Array) -> float:
 
 
 def upper(total: float, std: float, reach: float) -> float:
-    """What the sum stays below."""
+    """What the sum stays below, apart from m."""
     return total * math.exp(min(reach * std / total, MOST)) if total > 0 else 0.0
 
 
-def probability(limit: float, total: float, std: float) -> float:
-    """The probability that the sum stays at or below the limit."""
-    if total <= 0:
-        return 1.0
-    if limit <= 0:
-        return 0.0
-    return probability_of_scale(limit / total, std / total)
+def middle(variance: float, relative: float) -> float:
+    """m: by how much the sum is more than the sum of what is expected.
+
+    `variance` is the mean of those of the jobs, weighed by their joules.
+    """
+    return math.exp(min(max(0.0, variance - relative**2) / 2, MOST))
 
 
-def probability_of_scale(scale: float, relative: float) -> float:
-    """The probability that a sum comes to at most so many times what is expected of it."""
+def probability(scale: float, relative: float) -> float:
+    """The probability that a sum comes to at most so many times its middle."""
     if scale <= 0:
         return 0.0
     if relative == 0:

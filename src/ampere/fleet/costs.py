@@ -2,8 +2,8 @@
 
     joules of a queue  =  sum of energy_j × exp(shared · z + own × e)
 
-`z` is what all jobs of a member share: its mood, and layers that they have in common. `e` is a job's
-own. Costs come from profiles (`estimate_costs`), or are given as plain arrays (`Costs.known`).
+`z` is what all jobs of a member share: its mood, and layers that they have in common. `e` is a
+job's own. Costs come from profiles (`estimate_costs`) or from plain arrays (`Costs.known`).
 """
 
 from __future__ import annotations
@@ -62,6 +62,25 @@ class Costs:
     def possible(self) -> npt.NDArray[np.bool_]:
         """Which task can run on which member."""
         return np.isfinite(self.energy_j)
+
+    def taken(self, tasks: Sequence[int], members: Sequence[int]) -> Costs:
+        """The same of these tasks and members, in this order."""
+        table = np.ix_(tasks, members)
+        return Costs(
+            energy_j=self.energy_j[table],
+            time_s=self.time_s[table],
+            steps=self.steps[table],
+            shared=self.shared[np.ix_(members, tasks)],
+            own=self.own[table],
+            time_std=self.time_std[table],
+            reasons={
+                (row, column): self.reasons[task, member]
+                for row, task in enumerate(tasks)
+                for column, member in enumerate(members)
+                if (task, member) in self.reasons
+            },
+            warnings=self.warnings,
+        )
 
     @classmethod
     def known(
@@ -137,6 +156,15 @@ def estimate_costs(fleet: Fleet, tasks: Sequence[Task]) -> Costs:
     )
 
 
+def ask(member: Member, task: Task) -> Asked:
+    """What a member's profile says of one task.
+
+    Raises:
+        NotCovered: It cannot run the task, or does not know it.
+    """
+    return _ask(member, task, _Reader(), {})
+
+
 def _find(fleet: Fleet, task: Task, name: str) -> None:
     try:
         fleet.find(name)
@@ -164,14 +192,14 @@ class _Reader:
 
     def layers(self, task: Task, training: Training) -> tuple[Layer, ...]:
         """Of the task's model."""
-        if not isinstance(task.model, str) and isinstance(task.model, Sequence):
-            return tuple(task.model)
-        model = task.model if isinstance(task.model, str) else id(task.model)
-        key = (model, repr(task.input), training)
+        model = task.model
+        if isinstance(model, Sequence) and not isinstance(model, str):
+            return tuple(model)
+        key = (model if isinstance(model, str) else id(model), repr(task.input), training)
         if key not in self._read:
             from ampere.pytorch.models import read
 
-            self._read[key] = read(task.model, task.input, training)
+            self._read[key] = read(model, task.input, training)
         return self._read[key]
 
 

@@ -5,92 +5,94 @@ It is where improvement may start from, and what a plan has to be better than.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 
-from ampere.fleet.lane import Piece
+from ampere.fleet.draft import Draft
 from ampere.fleet.problem import Problem, Sheet
 
-Rule = Callable[[Problem, int, Sheet], Iterable[int]]  # a task's options, the best first
+Rule = Callable[[Draft, int], Iterable[int]]  # a task's options, the best first
 
 
-def cheapest(problem: Problem, task: int, sheet: Sheet) -> Iterable[int]:
+def cheapest(draft: Draft, task: int) -> Iterable[int]:
     """Where it costs least."""
-    return problem.choices[task]
+    return draft.problem.choices[task]
 
 
 def greedy(problem: Problem, rule: Rule = cheapest) -> Sheet:
     """Tasks in the order of priority, deadline and size."""
-    sheet: Sheet = [[] for _ in problem.lanes]
+    draft = Draft(problem)
     for task in in_order(problem):
-        place(problem, sheet, task, rule(problem, task, sheet))
-    return sheet
+        place(draft, task, rule(draft, task))
+    return draft.sheet
 
 
 def in_order(problem: Problem) -> list[int]:
     """What matters most first; of the same, what is due first; of the same, what is largest."""
 
     def key(task: int) -> tuple[float, float, float]:
-        rows = problem.rows[task]
-        largest = problem.options.energy_j[rows].min(initial=float("inf"))
+        least = problem.options.energy_j[problem.rows[task]].min(initial=math.inf)
         due = problem.tasks[task].deadline_s
-        return -problem.priorities[task], float("inf") if due is None else due, -float(largest)
+        return -problem.priorities[task], math.inf if due is None else due, -float(least)
 
     return sorted(range(len(problem.tasks)), key=key)
 
 
-def place(problem: Problem, sheet: Sheet, task: int, options: Iterable[int]) -> bool:
+def place(draft: Draft, task: int, options: Iterable[int]) -> bool:
     """Put a task on the first option with room; one that may be divided on several.
 
     Where it does not fit whole, nothing is placed.
     """
-    if problem.chunks[task] > 1:
-        return spread(problem, sheet, task, options)
+    if draft.problem.chunks[task] > 1:
+        return spread(draft, task, options)
     for option in options:
-        member, piece = int(problem.options.member[option]), problem.piece(option)
-        if problem.lanes[member].fits([*sheet[member], piece]):
-            sheet[member].append(piece)
+        if draft.has_room(option):
+            draft.put(option)
             return True
     return False
 
 
-def spread(problem: Problem, sheet: Sheet, task: int, options: Iterable[int]) -> bool:
-    """Fill up the cheapest option first, then the next: chunks of a task cost all the same there."""
-    left, taken = int(problem.chunks[task]), []
-    used = {m for m, pieces in enumerate(sheet) for piece in pieces if piece.task == task}
-    for option in options:
-        member = int(problem.options.member[option])
-        if member in used:
-            continue
-        count = most_chunks(problem, sheet[member], option, left)
-        if count:
-            used.add(member)
-            taken.append((member, problem.piece(option, part_of(problem, task, left, count))))
-            left -= count
-        if not left:
-            for index, piece in taken:
-                sheet[index].append(piece)
-            return True
-    return False
+def spread(
+    draft: Draft, task: int, options: Iterable[int], wanted: Mapping[int, int] | None = None
+) -> bool:
+    """Fill up the first option, then the next: a chunk costs the same as any other there.
+
+    So the cheapest first is the cheapest of all ways to divide one task. `wanted` chunks are put
+    where they shall be before.
+    """
+    problem, counts = draft.problem, dict[int, int]()
+    order = list(options)
+    for first, most in ((True, wanted or {}), (False, None)):
+        for option in order:
+            left = int(problem.chunks[task]) - sum(counts.values())
+            limit = left if most is None else min(left, most.get(option, 0))
+            if limit and (option in counts or not _elsewhere(problem, counts, option)):
+                had = counts.get(option, 0)
+                counts[option] = most_chunks(draft, option, had + limit, had)
+        if not first and sum(counts.values()) < problem.chunks[task]:
+            return False
+    held = [option for option, count in counts.items() if count]
+    rest = 1.0
+    for option in held:  # the last has the chunk that is shorter
+        part = rest if option == held[-1] else problem.chunk_part(task) * counts[option]
+        draft.put(option, part)
+        rest -= part
+    return True
 
 
-def part_of(problem: Problem, task: int, left: int, count: int) -> float:
-    """The part of a task that so many chunks are, of so many that are left; the last is shorter."""
-    each = problem.chunk_part(task)
-    whole = int(problem.chunks[task])
-    if count == left:  # the shorter one is among them
-        return 1 - each * (whole - count)
-    return each * count
+def _elsewhere(problem: Problem, counts: Mapping[int, int], option: int) -> bool:
+    """Whether the member has another of the task's options already."""
+    members = problem.options.member
+    return any(count and members[other] == members[option] for other, count in counts.items())
 
 
-def most_chunks(problem: Problem, pieces: list[Piece], option: int, left: int) -> int:
-    """How many chunks have room behind these pieces."""
-    lane = problem.lanes[int(problem.options.member[option])]
-    task = int(problem.options.task[option])
-    low, high = 0, left
+def most_chunks(draft: Draft, option: int, most: int, least: int = 0) -> int:
+    """How many chunks have room, of so many at most."""
+    each = draft.problem.chunk_part(int(draft.problem.options.task[option]))
+    low, high = least, most
     while low < high:
         middle = (low + high + 1) // 2
-        piece = problem.piece(option, part_of(problem, task, left, middle))
-        if lane.fits([*pieces, piece]):
+        if draft.has_room(option, min(1.0, each * middle)):
             low = middle
         else:
             high = middle - 1

@@ -3,8 +3,8 @@
         slot 1  ▇▇▇▇▇▇▇▇  ▇▇▇▇▇▇        those that are due first run first, none before its start;
         slot 2  ▇▇▇▇▇▇▇▇▇▇▇▇▇ ▇▇▇▇      what must not be divided runs within one span
 
-Seconds of one member have one error, so all of its jobs are late or early together: its queue is laid
-for so many standard deviations (`reach`) at once.
+Seconds of one member have one error, so all of its jobs are late or early together: its queue is
+laid for so many standard deviations (`reach`) at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ampere.core.arrays import Array
-from ampere.fleet.assurance import SURE, deviation, probability, probability_of_scale, upper
+from ampere.fleet.assurance import SURE, deviation, middle, probability, upper
 from ampere.fleet.battery_path import BatteryPath, Run
 from ampere.fleet.costs import Costs
 from ampere.fleet.member import Member, Span
@@ -70,18 +70,23 @@ class Lane:
     @cached_property
     def shared(self) -> Array:
         """Shared errors of its tasks."""
-        return self.costs.shared[self.index]
+        return np.ascontiguousarray(self.costs.shared[self.index])
 
     @cached_property
     def own(self) -> Array:
         """Errors that tasks have by themselves."""
         return np.ascontiguousarray(self.costs.own[:, self.index])
 
+    @cached_property
+    def variance(self) -> Array:
+        """Of each task by itself."""
+        return np.asarray((self.shared**2).sum(axis=1) + self.own**2)
+
     def energies_j(self, pieces: Sequence[Piece]) -> Array:
         """Joules of each piece, as expected."""
         rows = [piece.task for piece in pieces]
         by = np.array([piece.part * piece.share for piece in pieces])
-        return self.costs.energy_j[rows, self.index] * by
+        return np.asarray(self.costs.energy_j[rows, self.index] * by)
 
     def deviation_j(self, pieces: Sequence[Piece]) -> float:
         """The standard deviation of what the pieces take together."""
@@ -189,9 +194,9 @@ class Lane:
         battery = self.member.battery
         if battery is None:
             return True
-        total = float(self.energies_j(pieces).sum())
-        most = upper(total, self.deviation_j(pieces), self.reach)
-        return most <= battery.usable_j * (1 + LATE)
+        total, std = float(self.energies_j(pieces).sum()), self.deviation_j(pieces)
+        most = self.middles(pieces)[-1] * upper(total, std, self.reach)
+        return bool(most <= battery.usable_j * (1 + LATE))
 
     def _lasts(self, queue: Sequence[Piece], laid: Sequence[Sequence[tuple[float, float]]]) -> bool:
         if self.member.battery is None:
@@ -199,7 +204,8 @@ class Lane:
         path = self.path(queue, laid)
         relative = self.relative(queue)
         ends = np.array([runs[-1][1] for runs in laid])
-        return bool(path.lasts(np.exp(self.reach * relative), ends).all())
+        scales = self.middles(queue) * np.exp(self.reach * relative)
+        return bool(path.lasts(scales, ends).all())
 
     def relative(self, queue: Sequence[Piece]) -> Array:
         """Relative deviations of what the first one, two, three... pieces take together."""
@@ -207,7 +213,14 @@ class Lane:
         rows = [piece.task for piece in queue]
         together = np.cumsum(energies[:, None] * self.shared[rows], axis=0)
         alone = np.cumsum((energies * self.own[rows]) ** 2)
-        return np.sqrt((together**2).sum(axis=1) + alone) / np.cumsum(energies)
+        return np.asarray(np.sqrt((together**2).sum(axis=1) + alone) / np.cumsum(energies))
+
+    def middles(self, queue: Sequence[Piece]) -> Array:
+        """How many times what is expected the first one, two, three... pieces come to."""
+        energies = self.energies_j(queue)
+        single = np.cumsum(energies * self.variance[[piece.task for piece in queue]])
+        means = single / np.cumsum(energies)
+        return np.array([middle(*each) for each in zip(means, self.relative(queue), strict=True)])
 
     def path(
         self, queue: Sequence[Piece], laid: Sequence[Sequence[tuple[float, float]]]
@@ -226,9 +239,9 @@ class Lane:
 
     def end_s(self, pieces: Sequence[Piece]) -> float:
         """When the last one ends, as expected."""
-        if self.always_there and self.member.slots == 1:
-            if all(self.release_s(piece) == 0 for piece in pieces):
-                return sum(self.duration_s(piece) for piece in pieces)
+        free = all(self.release_s(piece) == 0 for piece in pieces)
+        if self.always_there and self.member.slots == 1 and free:
+            return sum(self.duration_s(piece) for piece in pieces)
         laid = self.laid(self.ordered(pieces))
         return max((runs[-1][1] for runs in laid), default=0.0)
 
@@ -238,20 +251,13 @@ class Lane:
         """The probability that the battery lasts to the end of each, with all before it."""
         if self.member.battery is None:
             return [1.0] * len(queue)
-        relative = self.relative(queue)
-        if not self._waits(queue):
-            totals = np.cumsum(self.energies_j(queue))
-            usable = self.member.battery.usable_j
-            return [
-                probability(usable, float(total), float(total * each))
-                for total, each in zip(totals, relative, strict=True)
-            ]
-        ends = np.array([runs[-1][1] for runs in laid])
-        scales = self.path(queue, laid).largest_scales(ends)
-        return [
-            probability_of_scale(float(scale), float(each))
-            for scale, each in zip(scales, relative, strict=True)
-        ]
+        if self._waits(queue):
+            ends = np.array([runs[-1][1] for runs in laid])
+            scales = self.path(queue, laid).largest_scales(ends)
+        else:
+            scales = self.member.battery.usable_j / np.cumsum(self.energies_j(queue))
+        rows = zip(scales / self.middles(queue), self.relative(queue), strict=True)
+        return [probability(float(scale), float(relative)) for scale, relative in rows]
 
     def p_deadline(self, queue: Sequence[Piece]) -> list[float]:
         """The probability that each ends in time."""

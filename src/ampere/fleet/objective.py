@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ampere.core.rates import J_PER_KWH
 from ampere.errors import DataError
 from ampere.fleet.member import Fleet, Member
 
@@ -74,4 +75,13 @@ class Objective:
         for weight, rate in ((self.carbon, member.carbon), (self.price, member.price)):
             if weight and rate is not None:
                 cost += weight * rate.during(begin_s, end_s).of(1.0)
+        return cost
+
+    def least_per_joule(self, member: Member) -> float:
+        """What a joule comes to there in the best of all hours."""
+        cost = self.energy
+        for weight, rate in ((self.carbon, member.carbon), (self.price, member.price)):
+            if weight and rate is not None:
+                values = [rate.per_kwh] if rate.hours is None else [*rate.hours.values]
+                cost += weight * min(values) / J_PER_KWH
         return cost

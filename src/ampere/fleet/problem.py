@@ -7,9 +7,10 @@ where the moment matters: before and after a battery is charged, or in hours tha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -45,7 +46,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be planned; `shrunk` tasks are planned at their least share."""
+    """What is to be planned; of tasks that are pruned, the share that is left."""
 
     fleet: Fleet
     tasks: Sequence[Task]
@@ -53,7 +54,7 @@ class Problem:
     reach: float
     objective: Objective
     begin_s: float = 0.0
-    shrunk: bool = False
+    pruned: Mapping[int, float] = field(default_factory=dict)
 
     @cached_property
     def lanes(self) -> list[Lane]:
@@ -65,8 +66,13 @@ class Problem:
 
     @cached_property
     def shares(self) -> Array:
-        """What is planned of each task's joules, at most."""
-        return np.array([(task.shrink or 1.0) if self.shrunk else 1.0 for task in self.tasks])
+        """What pruning leaves of each task's joules."""
+        return np.array([self.pruned.get(index, 1.0) for index in range(len(self.tasks))])
+
+    @cached_property
+    def timed_tasks(self) -> list[bool]:
+        """Which tasks have a time of their own."""
+        return [task.deadline_s is not None or task.earliest_s > 0 for task in self.tasks]
 
     @cached_property
     def priorities(self) -> Array:
@@ -110,16 +116,24 @@ class Problem:
         blocks = []
         for index, member in enumerate(self.fleet):
             tasks = np.flatnonzero(costs.possible[:, index])
+            early = np.array([self.tasks[task].earliest_s for task in tasks.tolist()])
+            due = np.array([_due(self.tasks[task]) for task in tasks.tolist()])
             for start_s in self.windows[index]:
-                release = np.maximum(start_s, [self.tasks[t].earliest_s for t in tasks])
-                due = np.array([_due(self.tasks[t]) for t in tasks])
+                release = np.maximum(start_s, early)
                 times = costs.time_s[tasks, index]
                 open_ = release + self.chunks_least(tasks) * sure[tasks, index] <= due * (1 + 1e-9)
                 price = self._prices(member, release, times)
                 energy = costs.energy_j[tasks, index] * self.shares[tasks]
                 rows = np.stack(
-                    [tasks, np.full(len(tasks), index), np.full(len(tasks), start_s)]
-                    + [price * energy, energy, times, sure[tasks, index]]
+                    [
+                        tasks,
+                        np.full(len(tasks), index),
+                        np.full(len(tasks), start_s),
+                        price * energy,
+                        energy,
+                        times,
+                        sure[tasks, index],
+                    ]
                 )
                 blocks.append(rows[:, open_])
         every = np.concatenate(blocks, axis=1)
@@ -147,7 +161,7 @@ class Problem:
     def rows(self) -> list[slice]:
         """Where each task's options stand."""
         edges = np.searchsorted(self.options.task, np.arange(len(self.tasks) + 1))
-        return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        return [slice(a, b) for a, b in pairwise(edges.tolist())]
 
     @cached_property
     def choices(self) -> list[list[int]]:

@@ -6,9 +6,9 @@
                 each deadline   seconds of all that is due by then    ≤  seconds until then
                 makespan        seconds of each member                ≤  T
 
-Every plan keeps these lines, so what the programme comes to is a bound that no plan is below. Tangents
-are added where the last solution overdraws. With `timed`, what happens by when is counted, too: that
-guides plans around charging and cheap hours, and is no bound.
+Every plan keeps these lines, so what the programme comes to is a bound that no plan is below.
+Tangents are added where the last solution overdraws. With `timed`, what happens by when is counted,
+too: that guides plans around charging and cheap hours, and is no bound.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +28,10 @@ from ampere.core.arrays import Array
 from ampere.fleet.assurance import deviation, tangent, upper
 from ampere.fleet.lane import Lane
 from ampere.fleet.member import Span
-from ampere.fleet.problem import Problem, Sheet
+from ampere.fleet.problem import Problem
 
-ROUNDS = 4  # of tangents
-OVERDRAWN = 1e-4  # share of a battery that calls for another tangent
+ROUNDS = 3  # of tangents
+OVERDRAWN = 1e-3  # share of a battery that calls for another tangent
 DEADLINES = 12  # that are counted on each member
 Mask = npt.NDArray[np.bool_]
 
@@ -46,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Answer:
-    """Shares of options, and what the programme comes to; None if it has no solution."""
+    """Shares of options, and what no solution of the programme is below."""
 
     shares: Array
     value: float
@@ -85,35 +86,34 @@ class Relaxation:
 
     def solve(self, required: Mask | None = None, rounds: int = ROUNDS) -> Answer | None:
         """The best shares; of `required` tasks nothing is left out, of others everything."""
-        answer = None
-        for _ in range(max(1, rounds)):
-            answer = self._solve(required)
+        answer = self._solve(required)
+        for _ in range(rounds - 1):
             if answer is None or not self.add_tangents(answer.shares):
                 return answer
-        return self._solve(required)
+            answer = self._solve(required)
+        return answer
 
-    def solve_whole(self, time_s: float, fixed: Array | None = None) -> Answer | None:
-        """The best plan with whole jobs that is found within these seconds."""
-        cost, matrix, lower, limit, most = self._programme(None)
+    def solve_whole(self, time_s: float, required: Mask | None = None) -> Answer | None:
+        """The best plan with whole jobs that is found in these seconds; its value is a bound."""
+        cost, matrix, lower, limit, most = self._programme(required)
         n, t = len(self.problem.options), len(self.problem.tasks)
         whole = np.ones(len(cost))
         whole[:n] = self.problem.chunks[self.problem.options.task] == 1
         whole[n + t :] = 0
-        least = np.zeros(len(cost))
-        if fixed is not None:
-            least[:n] = fixed
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a limit of time is what was asked for
             result = milp(
                 cost,
                 integrality=whole,
-                bounds=Bounds(least, most),
+                bounds=Bounds(np.zeros(len(cost)), most),
                 constraints=LinearConstraint(matrix, lower, limit),
                 options={"time_limit": time_s, "mip_rel_gap": 1e-4},
             )
-        return None if result.x is None else Answer(result.x[:n], float(result.fun))
+        if result.x is None or result.mip_dual_bound is None:
+            return None
+        return Answer(result.x[:n], float(result.mip_dual_bound))
 
-    def add_tangents(self, shares: Array) -> bool:
+    def add_tangents(self, shares: Array, tolerance: float = OVERDRAWN) -> bool:
         """Add a line for each battery that these shares overdraw; whether there was one."""
         added = False
         for index, lane in enumerate(self.problem.lanes):
@@ -121,28 +121,22 @@ class Relaxation:
                 continue
             taken = shares[self.of_member[index]]
             limit = supply_j(lane)
-            if self._upper(index, taken) > limit * (1 + OVERDRAWN) + 1e-12:
+            if self._upper(index, taken) > limit * (1 + tolerance) + 1e-12:
                 self._add_tangent(index, taken)
                 added = True
         return added
 
-    def add_sheet(self, sheet: Sheet) -> None:
-        """Add the tangents at whole queues."""
-        shares = self.shares_of(sheet)
-        for index in range(len(self.problem.lanes)):
-            self._add_tangent(index, shares[self.of_member[index]])
-
-    def shares_of(self, sheet: Sheet) -> Array:
-        """Queues as shares of options."""
-        options, shares = self.problem.options, np.zeros(len(self.problem.options))
-        for member, pieces in enumerate(sheet):
-            for piece in pieces:
-                rows = self.problem.rows[piece.task]
-                same = (options.member[rows] == member) & (
-                    options.release_s[rows] == piece.release_s
-                )
-                shares[rows][same] = piece.part
-        return shares
+    def forbid(self, shares: Array) -> bool:
+        """Add a line for each queue of whole jobs that has no room; whether there was one."""
+        added = False
+        for index, lane in enumerate(self.problem.lanes):
+            ours = self.of_member[index]
+            chosen = ours[shares[ours] > 0.5]
+            whole = chosen[self.problem.chunks[self.problem.options.task[chosen]] == 1]
+            if len(whole) and not lane.fits([self.problem.piece(each) for each in whole.tolist()]):
+                self.tangents.append(Row(whole, np.ones(len(whole)), len(whole) - 1.0))
+                added = True
+        return added
 
     def _upper(self, index: int, taken: Array) -> float:
         lane, options = self.problem.lanes[index], self.problem.options
@@ -164,11 +158,10 @@ class Relaxation:
 
     def _charged_rows(self, lane: Lane, ours: npt.NDArray[np.int64], weights: Array) -> list[Row]:
         """By the end of each window, what is taken is at most what was there and came."""
-        options, rows = self.problem.options, []
+        rows = []
         for moment in self.problem.windows[lane.index][1:]:
             begun = self._within(ours, 0.0, float(moment))
             rows.append(Row(ours, weights * begun, supply_j(lane, float(moment))))
-        assert len(options)
         return rows
 
     def _within(self, ours: npt.NDArray[np.int64], start_s: float, end_s: float) -> Array:
@@ -200,14 +193,14 @@ class Relaxation:
         options, ours = self.problem.options, self.of_member[lane.index]
         windows = self.problem.windows[lane.index]
         rows = []
-        for start, end in zip(windows[:-1], windows[1:], strict=True):
+        for start, end in pairwise(windows.tolist()):
             seconds = self._within(ours, float(start), float(end)) * options.time_s[ours]
             room = lane.member.slots * there_s(lane.spans, float(start), float(end))
             rows.append(Row(ours, seconds, room))
         return rows
 
     def _solve(self, required: Mask | None) -> Answer | None:
-        cost, matrix, lower, limit, most = self._programme(required)
+        cost, matrix, _, limit, most = self._programme(required)
         t, n = len(self.problem.tasks), len(self.problem.options)
         result = linprog(
             cost,

@@ -10,17 +10,16 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
-import numpy as np
-
 from ampere.errors import DataError
 from ampere.fleet.assembly import assignments_of, standings_of
 from ampere.fleet.assurance import reach_of
-from ampere.fleet.costs import Costs, estimate_costs, reasons_of
-from ampere.fleet.greedy import greedy
+from ampere.fleet.costs import Costs, estimate_costs
 from ampere.fleet.member import Fleet, refuse_twins
 from ampere.fleet.objective import Objective
-from ampere.fleet.plan import Plan, Unplaced
-from ampere.fleet.problem import Problem, Sheet
+from ampere.fleet.plan import Plan
+from ampere.fleet.problem import Problem
+from ampere.fleet.shortfall import unplaced_of
+from ampere.fleet.solver import Solution, solve
 from ampere.fleet.task import Task
 from ampere.records.measurement import utc, utc_now
 
@@ -37,7 +36,7 @@ def schedule(
     """Plan who runs what and when, with as little of the objective as possible.
 
     Every battery holds for the whole queue of its member, and every deadline is kept, each with the
-    asked probability. Where not all tasks fit, more of them, by priority, come before the objective.
+    asked probability. Where not all tasks fit, more of them, by priority, come first.
 
     Args:
         fleet: Devices, what they have learned, and what they have to spend.
@@ -51,7 +50,6 @@ def schedule(
         DataError: Tasks or members cannot be told apart or do not know each other, or the plan
             cannot be made of what is given.
     """
-    tasks = sorted(tasks, key=lambda task: task.name)
     if not tasks:
         raise DataError("there is no job to plan: give one task at least")
     refuse_twins([task.name for task in tasks], "job")
@@ -60,40 +58,38 @@ def schedule(
     reach = reach_of(confidence)
     begin_s = _moment(begins)
     costs = estimate_costs(fleet, tasks) if costs is None else costs
-    problem = Problem(fleet, tasks, costs, reach, goal, begin_s)
-    sheet = greedy(problem)
-    return plan_of(problem, sheet, confidence, bound=0.0, bound_j=0.0)
+    # In the order of names, so that a plan does not depend on the order in which things are given.
+    rows = sorted(range(len(tasks)), key=lambda each: tasks[each].name)
+    columns = sorted(range(len(fleet)), key=lambda each: fleet.members[each].name)
+    problem = Problem(
+        Fleet(tuple(fleet.members[each] for each in columns)),
+        [tasks[each] for each in rows],
+        costs.taken(rows, columns),
+        reach,
+        goal,
+        begin_s,
+    )
+    return plan_of(solve(problem), confidence, [member.name for member in fleet])
 
 
-def plan_of(
-    problem: Problem, sheet: Sheet, confidence: float, *, bound: float, bound_j: float
-) -> Plan:
-    """The plan that these queues are."""
-    assignments = assignments_of(problem, sheet)
+def plan_of(solution: Solution, confidence: float, names: Sequence[str]) -> Plan:
+    """The plan that these queues are; members stand in the order of these names."""
+    problem, sheet = solution.problem, solution.sheet
+    assignments, standings = assignments_of(problem, sheet), standings_of(problem, sheet)
     energy_j = math.fsum(each.energy_j for each in assignments)
     return Plan(
         begins=utc(problem.begin_s),
         assignments=tuple(assignments),
-        unplaced=tuple(_unplaced(problem, sheet)),
-        standings=tuple(standings_of(problem, sheet)),
+        unplaced=tuple(unplaced_of(problem, sheet)),
+        standings=tuple(sorted(standings, key=lambda each: names.index(each.member))),
         objective=str(problem.objective),
         cost=problem.cost(sheet),
-        bound=bound,
+        bound=solution.bound,
         energy_j=energy_j,
-        bound_j=bound_j,
+        bound_j=solution.bound_j,
         confidence=confidence,
         warnings=problem.costs.warnings,
     )
-
-
-def _unplaced(problem: Problem, sheet: Sheet) -> list[Unplaced]:
-    missing = np.flatnonzero(problem.placed(sheet) < 1 - 1e-9)
-    rows = []
-    for task in missing:
-        reasons = list(reasons_of(problem.costs, problem.fleet, int(task)))
-        told = "; ".join(reasons) if reasons else "no battery or deadline has room for it"
-        rows.append(Unplaced(problem.tasks[task].name, told))
-    return rows
 
 
 def _moment(begins: str | None) -> float:

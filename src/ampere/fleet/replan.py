@@ -1,0 +1,217 @@
+"""replan: some of it ran, batteries are where they are, and the rest is planned again.
+
+    done = [Done("digits", "phone", steps=4000, energy_j=310.0, time_s=95.0)]
+    plan = replan(plan, fleet_now, tasks, done, now_s=600)
+
+What ran teaches the members' profiles (`learned`); what is left of a task is a task.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from ampere.errors import AmpereError, DataError
+from ampere.fleet.costs import ask
+from ampere.fleet.member import Battery, Charging, Fleet, Member, Span
+from ampere.fleet.plan import Plan, Unplaced
+from ampere.fleet.schedule import schedule
+from ampere.fleet.task import Task
+from ampere.meters.base import Provenance
+from ampere.profiles.profile import Profile
+from ampere.records.measurement import Measurement
+
+
+@dataclass(frozen=True)
+class Done:
+    """Steps of a job that ran on a member, and what was metered meanwhile.
+
+    Args:
+        job: The task's name.
+        member: Who ran them.
+        steps: How many.
+        energy_j: What they took, with validation and loading where the job has them; None if
+            nobody metered.
+        time_s: Seconds of them.
+        provenance: Where the joules come from.
+    """
+
+    job: str
+    member: str
+    steps: int
+    energy_j: float | None = None
+    time_s: float | None = None
+    provenance: Provenance = Provenance.EXTERNAL
+
+    def __post_init__(self) -> None:
+        if self.steps < 0:
+            raise DataError(f"job {self.job}: {self.steps} steps cannot have run")
+        for value in (self.energy_j, self.time_s):
+            if value is not None and not 0 < value < math.inf:
+                raise DataError(f"job {self.job}: {value} is no metered joules or seconds")
+
+
+def replan(
+    plan: Plan,
+    fleet: Fleet,
+    tasks: Sequence[Task],
+    done: Sequence[Done],
+    *,
+    now_s: float,
+    learn: bool = True,
+    objective: str | Mapping[str, float] | None = None,
+) -> Plan:
+    """Plan what is left, from this moment on.
+
+    Args:
+        plan: As it was made; confidence and objective stay what they were.
+        fleet: As it is now: its seconds count from now (`as_of`), its batteries are read now.
+        tasks: All of them, as they were given: their seconds count from the plan's begin.
+        done: What ran since.
+        now_s: Seconds since the plan began.
+        learn: Whether metered joules teach the members' profiles.
+        objective: Another one; needed if the plan's was a mix.
+
+    Raises:
+        DataError: Something ran that nobody planned, or nothing is left to be planned.
+    """
+    if learn:
+        fleet = learned(fleet, tasks, done)
+    rest, late = remaining(fleet, tasks, done, now_s)
+    if not rest and not late:
+        raise DataError("all jobs are done: there is nothing to plan again")
+    begins = datetime.fromisoformat(plan.begins) + timedelta(seconds=now_s)
+    if not rest:
+        raise DataError(f"the deadlines of {', '.join(each.job for each in late)} have passed")
+    again = schedule(
+        fleet,
+        rest,
+        confidence=plan.confidence,
+        objective=plan.objective if objective is None else objective,
+        begins=begins.isoformat(timespec="seconds"),
+    )
+    return replace(again, unplaced=(*again.unplaced, *late))
+
+
+def as_of(fleet: Fleet, now_s: float, charges_j: Mapping[str, float]) -> Fleet:
+    """The fleet with seconds that count from now, and batteries as they are read now.
+
+    A member that is not there any more in time is left out.
+    """
+    members = []
+    for member in fleet:
+        available = [_later(span, now_s) for span in member.available if span.end_s > now_s]
+        charging = [
+            Charging(_later(each.span, now_s), each.power_w)
+            for each in member.charging
+            if each.span.end_s > now_s
+        ]
+        if available:
+            battery = _charged(member, charges_j)
+            members.append(
+                replace(
+                    member,
+                    battery=battery,
+                    available=tuple(available),
+                    charging=tuple(charging),
+                )
+            )
+    return Fleet(tuple(members))
+
+
+def _later(span: Span, now_s: float) -> Span:
+    return Span(max(0.0, span.start_s - now_s), span.end_s - now_s)
+
+
+def _charged(member: Member, charges_j: Mapping[str, float]) -> Battery | None:
+    if member.battery is None or member.name not in charges_j:
+        return member.battery
+    return replace(member.battery, energy_j=charges_j[member.name])
+
+
+def remaining(
+    fleet: Fleet, tasks: Sequence[Task], done: Sequence[Done], now_s: float
+) -> tuple[list[Task], list[Unplaced]]:
+    """What is left of the tasks, from now on; those whose deadline has passed stand apart."""
+    ran: dict[str, int] = defaultdict(int)
+    for each in done:
+        if each.job not in {task.name for task in tasks}:
+            raise DataError(f"job {each.job} ran, but it is none of the tasks")
+        ran[each.job] += each.steps
+    names = {member.name for member in fleet}
+    rest, late = [], []
+    for task in tasks:
+        left = _left(fleet, task, ran[task.name])
+        if left is None:
+            continue
+        if task.deadline_s is not None and task.deadline_s <= now_s:
+            late.append(Unplaced(task.name, "its deadline has passed", "give it a later deadline"))
+            continue
+        gone = set(task.members) - names
+        if gone and gone == set(task.members):
+            told = f"{', '.join(sorted(gone))} is not in the fleet any more"
+            late.append(Unplaced(task.name, told, "let another member run it"))
+            continue
+        rest.append(
+            replace(
+                left,
+                earliest_s=max(0.0, task.earliest_s - now_s),
+                deadline_s=None if task.deadline_s is None else task.deadline_s - now_s,
+                members=tuple(name for name in task.members if name in names),
+            )
+        )
+    return rest, late
+
+
+def _left(fleet: Fleet, task: Task, ran: int) -> Task | None:
+    """The task without the steps that ran; None if that were all."""
+    training = task.training or fleet.members[0].profile.training
+    steps, job = task.job.count(training.batch_size).steps, task.job
+    if ran >= steps:
+        return None
+    if not ran:
+        return task
+    validations = job.validations or (job.epochs if job.validation_samples else None)
+    if validations is not None:
+        validations = max(1, math.ceil(validations * (steps - ran) / steps))
+    left = replace(job, steps=steps - ran, epochs=None, samples=None, validations=validations)
+    return replace(task, job=left)
+
+
+def learned(fleet: Fleet, tasks: Sequence[Task], done: Sequence[Done]) -> Fleet:
+    """The fleet whose profiles know what was metered; files stay as they are."""
+    by_name = {task.name: task for task in tasks}
+    profiles = {member.name: member.profile for member in fleet}
+    for each in done:
+        if each.energy_j is None or not each.steps or each.member not in profiles:
+            continue
+        member = replace(fleet.find(each.member), profile=profiles[each.member])
+        profiles[each.member] = _taught(member, by_name[each.job], each)
+    return Fleet(tuple(replace(each, profile=profiles[each.name]) for each in fleet))
+
+
+def _taught(member: Member, task: Task, done: Done) -> Profile:
+    """The profile with the job's mean step; validation and loading are taken out as estimated."""
+    profile = member.profile
+    try:
+        asked = ask(member, replace(task, members=()))
+    except AmpereError:  # it ran all the same, but tells nothing of kinds that are known
+        return profile
+    step, whole = asked.step, asked.whole
+    if done.energy_j is None or profile.provenance is not done.provenance:
+        return profile  # joules of another kind of meter do not mix
+    energy_j = done.energy_j / done.steps * step.energy_j * whole.steps / whole.energy_j
+    time_s = None
+    if done.time_s is not None and whole.time_s is not None and step.time_s is not None:
+        time_s = done.time_s / done.steps * step.time_s * whole.steps / whole.time_s
+    row = Measurement(
+        asked.layers,
+        energy_j,
+        time_s,
+        device=profile.measurements[0].device,
+        provenance=done.provenance,
+    )
+    return profile.tell(row)

@@ -1,0 +1,102 @@
+"""Planning again: what ran is left out, what was metered is learned, and time has passed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import ampere
+from ampere.errors import DataError
+from ampere.fleet.replan import Done, as_of, learned, remaining, replan
+from ampere.meters.base import Provenance
+from fakes import known_cost, plain_model, total
+from fleet.cases import BEGINS, member, task
+
+ONCE_J = total(plain_model(16, 16), known_cost).energy_j
+
+
+def test_the_rest_is_planned_again_with_batteries_as_they_are() -> None:
+    tasks = [task("a", 1000), task("b", 1000, deadline_s=500.0), task("c", 1000)]
+    fleet = ampere.Fleet((member("x", 4000 * ONCE_J), member("y", 4000 * ONCE_J)))
+    plan = ampere.schedule(fleet, tasks, begins=BEGINS)
+    done = [Done("a", "x", 1000), Done("b", "y", 400)]
+    now = as_of(fleet, 60.0, {"x": 100 * ONCE_J, "y": 3000 * ONCE_J})
+
+    again = replan(plan, now, tasks, done, now_s=60.0)
+
+    assert again.begins == "2026-05-01T08:01:00+00:00"
+    steps = {each.job: each.steps for each in again.assignments}
+    assert steps == {"b": 600, "c": 1000}
+    assert {each.member for each in again.assignments} == {"y"}
+
+
+def test_time_passes_for_tasks_and_members() -> None:
+    charging = (ampere.Charging(ampere.Span(0, 10), 1.0), ampere.Charging(ampere.Span(50, 90), 1.0))
+    spans = (ampere.Span(0, 20), ampere.Span(100, 200))
+    one = member("x", 100.0, charging=charging, available=spans)
+    gone = member("y", available=(ampere.Span(0, 30),))
+
+    fleet = as_of(ampere.Fleet((one, gone)), 60.0, {"x": 42.0})
+
+    (left,) = fleet.members
+    assert left.battery is not None
+    assert left.battery.energy_j == 42
+    assert [each.span for each in left.charging] == [ampere.Span(0, 30)]
+    assert left.available == (ampere.Span(40, 140),)
+    rest, late = remaining(
+        fleet,
+        [
+            task("late", deadline_s=60.0),
+            task("soon", earliest_s=80.0, deadline_s=200.0),
+            task("orphan", members=("y",)),
+        ],
+        [],
+        60.0,
+    )
+    assert [(each.earliest_s, each.deadline_s) for each in rest] == [(20, 140)]
+    assert [each.job for each in late] == ["late", "orphan"]
+
+
+def test_epochs_that_ran_are_left_out() -> None:
+    fleet = ampere.Fleet((member("x"),))
+    batch = fleet.members[0].profile.training.batch_size
+    job = ampere.Job(epochs=4, samples=10 * batch, validation_samples=5)
+    long = replace(task("a"), job=job)
+
+    ((left,), _) = remaining(fleet, [long], [Done("a", "x", 25)], 0.0)
+
+    assert (left.job.steps, left.job.epochs, left.job.validations) == (15, None, 2)
+
+
+def test_metered_joules_teach_the_profile() -> None:
+    fleet = ampere.Fleet((member("x"), member("y")))
+    before = fleet.members[0].profile.estimate(plain_model(16, 16), steps=1000)
+    metered = Done("a", "x", 1000, 1.3 * before.energy_j, None, Provenance.SIMULATED)
+
+    after = learned(fleet, [task("a", 1000)], [metered])
+
+    told = after.find("x").profile.estimate(plain_model(16, 16), steps=1000)
+    assert told.energy_j > 1.02 * before.energy_j
+    assert after.find("y").profile == fleet.find("y").profile
+
+
+def test_joules_of_another_kind_of_meter_do_not_mix() -> None:
+    fleet = ampere.Fleet((member("x"),))
+    metered = Done("a", "x", 1000, 99.0, None, Provenance.SENSOR)
+
+    assert learned(fleet, [task("a", 1000)], [metered]).find("x").profile == (
+        fleet.find("x").profile
+    )
+
+
+def test_what_nobody_planned_is_refused() -> None:
+    tasks, fleet = [task("a", 10)], ampere.Fleet((member("x"),))
+    plan = ampere.schedule(fleet, tasks, begins=BEGINS)
+
+    with pytest.raises(DataError, match="job b ran, but it is none of the tasks"):
+        replan(plan, fleet, tasks, [Done("b", "x", 1)], now_s=1.0)
+    with pytest.raises(DataError, match="all jobs are done"):
+        replan(plan, fleet, tasks, [Done("a", "x", 10)], now_s=1.0)
+    with pytest.raises(DataError, match="cannot have run"):
+        Done("a", "x", -1)

@@ -1,0 +1,184 @@
+"""The solver: the best plan where all can be tried, and what holds for any plan."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ampere
+from ampere.core.boundary.hours import Hours
+from ampere.core.rates import Rate
+from ampere.fleet.costs import Costs
+from ampere.fleet.greedy import greedy
+from ampere.fleet.problem import Problem
+from ampere.fleet.solver import Solution, solve
+from fleet.cases import best_by_trying, member, problem, task
+
+
+def drawn(seed: int, tasks: int, members: int, tight: float, **terms: object) -> Problem:
+    rng = np.random.default_rng(seed)
+    energy = rng.uniform(1, 10, (tasks, 1)) * np.exp(rng.normal(0, 0.4, (tasks, members)))
+    energy[rng.random(energy.shape) < 0.1] = np.inf
+    costs = Costs.known(energy, 10.0, mood=0.1, own=0.05, time_std=0.1)
+    supply = rng.uniform(0.5, 1.5, members) * 5.5 * tasks / members / tight
+    fleet = [member(f"m{index}", float(each)) for index, each in enumerate(supply)]
+    rows = [
+        task(f"job{index:02}", priority=float(rng.integers(1, 3)), **terms)  # type: ignore[arg-type]
+        for index in range(tasks)
+    ]
+    return problem(costs, fleet, rows)
+
+
+@pytest.mark.parametrize("tight", [0.7, 1.2, 3.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_finds_the_best_plan_where_all_can_be_tried(seed: int, tight: float) -> None:
+    case = drawn(seed, tasks=6, members=2, tight=tight)
+
+    solution = solve(case)
+
+    missing, cost = case.standing(solution.sheet)
+    assert missing == best_by_trying(case)[0]
+    assert cost == pytest.approx(best_by_trying(case)[1])
+
+
+def test_deadlines_move_jobs_to_faster_members() -> None:
+    costs = Costs.known([[1.0, 3.0]] * 3, [[10.0, 4.0]] * 3)
+    rows = [task(f"job{index}", deadline_s=12.0) for index in range(3)]
+
+    solution = solve(problem(costs, [member("slow"), member("fast")], rows))
+
+    assert [len(queue) for queue in solution.sheet] == [1, 2]
+    assert solution.problem.cost(solution.sheet) == pytest.approx(1 + 3 + 3)
+
+
+def test_makespan_is_shared_out() -> None:
+    times = np.array([[7.0], [6.0], [5.0], [4.0], [2.0]])
+    costs = Costs.known(np.ones((5, 2)), np.repeat(times, 2, axis=1))
+
+    solution = solve(problem(costs, [member("a"), member("b")], objective="makespan"))
+
+    assert solution.problem.end_s(solution.sheet) == 12
+    assert solution.bound == pytest.approx(12)
+
+
+def test_what_costs_the_same_ends_together() -> None:
+    costs = Costs.known(np.ones((4, 2)), 10.0)
+
+    solution = solve(problem(costs, [member("a"), member("b")]))
+
+    assert [len(queue) for queue in solution.sheet] == [2, 2]
+
+
+def test_a_task_is_divided_by_what_a_chunk_costs_more() -> None:
+    """The cheapest member is filled up, the next one takes the rest."""
+    costs = Costs.known([[10.0, 20.0, 40.0]], 1.0, steps=100)
+    members = [member("cheap", 4.0), member("dearer", 10.0), member("dear")]
+
+    solution = solve(problem(costs, members, [task("it", 100, chunk_steps=10)]))
+
+    parts = [sum(piece.part for piece in queue) for queue in solution.sheet]
+    assert parts == pytest.approx([0.4, 0.5, 0.1])
+    assert solution.problem.cost(solution.sheet) == pytest.approx(4 + 10 + 4)
+    assert solution.bound == pytest.approx(18)
+
+
+def test_what_matters_more_is_placed_first() -> None:
+    costs = Costs.known([[3.0], [3.0], [5.0]])
+    rows = [task("a"), task("b"), task("c", priority=3.0)]
+
+    solution = solve(problem(costs, [member("only", 6.0)], rows))
+
+    assert [piece.task for piece in solution.sheet[0]] == [2]
+
+
+def test_charging_is_waited_for() -> None:
+    charging = (ampere.Charging(ampere.Span(100, 200), 0.1),)
+    battery = ampere.Battery(10.0, 20.0)
+    costs = Costs.known([[9.0], [9.0]], 20.0)
+
+    solution = solve(problem(costs, [member("one", battery=battery, charging=charging)]))
+
+    assert len(solution.sheet[0]) == 2
+    lane = solution.problem.lanes[0]
+    starts = [runs[0][0] for runs in lane.laid(lane.ordered(solution.sheet[0]))]
+    assert starts[0] < 100 <= starts[1]
+
+
+def test_nothing_is_charged_above_the_capacity() -> None:
+    charging = (ampere.Charging(ampere.Span(0, 100), 1.0),)
+    costs, rows = Costs.known([[19.0]], 10.0), [task("it", earliest_s=100.0)]
+
+    def sheet(capacity_j: float) -> object:
+        battery = ampere.Battery(18.0, capacity_j)
+        one = member("one", battery=battery, charging=charging)
+        return solve(problem(costs, [one], rows)).sheet[0]
+
+    assert not sheet(18.0)
+    assert sheet(19.0)
+
+
+def test_cheap_hours_are_waited_for() -> None:
+    hours = Hours((0.0, 3600.0, 7200.0), (3600.0, 7200.0, 10800.0), (500.0, 50.0, 500.0))
+    carbon = Rate(350.0, "gCO2e", hours=hours)
+    costs = Costs.known([[3.6e6]], 3000.0)
+    case = problem(
+        costs,
+        [member("one", carbon=carbon)],
+        [task("it", deadline_s=10_000.0)],
+        objective="carbon",
+    )
+
+    solution = solve(case)
+
+    assert solution.sheet[0][0].release_s == 3600
+    assert case.cost(solution.sheet) == pytest.approx(50)
+    assert solution.bound == pytest.approx(50)
+
+
+def test_pruning_only_where_it_lets_more_in() -> None:
+    costs = Costs.known([[6.0], [6.0]])
+    rows = [task("a", shrink=0.4), task("b")]
+
+    roomy = solve(problem(costs, [member("only", 12.1)], rows))
+    tight = solve(problem(costs, [member("only", 10.0)], rows))
+
+    assert {piece.share for piece in roomy.sheet[0]} == {1.0}
+    shares = {piece.task: piece.share for piece in tight.sheet[0]}
+    assert shares[1] == 1
+    assert shares[0] == pytest.approx(4 / 6, rel=1e-4)
+    assert tight.bound == pytest.approx(10, rel=1e-4)
+
+
+def placed_parts(solution: Solution) -> list[float]:
+    return [float(part) for part in solution.problem.placed(solution.sheet)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    tasks=st.integers(1, 12),
+    members=st.integers(1, 4),
+    tight=st.floats(0.5, 3.0),
+    divisible=st.booleans(),
+    deadline=st.one_of(st.none(), st.floats(15, 60)),
+)
+def test_holds_for_any_plan(
+    seed: int, tasks: int, members: int, tight: float, divisible: bool, deadline: float | None
+) -> None:
+    chunk = 100 if divisible else None
+    case = drawn(seed, tasks, members, tight, chunk_steps=chunk, deadline_s=deadline)
+
+    solution = solve(case)
+
+    for lane, queue in zip(case.lanes, solution.sheet, strict=True):
+        assert lane.fits(queue)
+        assert len({piece.task for piece in queue}) == len(queue)
+        battery = lane.member.battery
+        assert battery is not None
+        assert sum(lane.energies_j(queue)) <= battery.usable_j  # less than that by expectation
+    assert all(part == 0 or part == pytest.approx(1) for part in placed_parts(solution))
+    assert case.standing(solution.sheet) <= case.standing(greedy(case))
+    if not case.standing(solution.sheet)[0]:
+        assert solution.bound <= case.cost(solution.sheet) * (1 + 1e-6)
