@@ -72,7 +72,9 @@ def _dask() -> Any:
             name="distributed",
         ) from None
     dask.config.set(SETTINGS)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is told by us
+    for name in list(logging.root.manager.loggerDict):
+        if name.partition(".")[0] == "distributed":  # what matters is told by us
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     return distributed
 
 

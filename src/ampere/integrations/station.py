@@ -194,6 +194,7 @@ class Station:
         try:
             lock_file(self._lock)
         except BlockingIOError:
+            self._lock.close()
             raise DeviceError(
                 f"{folder} is another worker's: end that one, or name another folder"
             ) from None

@@ -16,7 +16,8 @@ from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.fleet.member import Fleet, Member
 from ampere.fleet.plan import Assignment, Plan
-from ampere.fleet.runs.book import Book, MemberLine
+from ampere.fleet.replan import as_of
+from ampere.fleet.runs.book import Book
 from ampere.fleet.runs.events import Account, Order, Planned, Portion, Sent
 from ampere.fleet.task import Task
 from ampere.profiles.job import Job
@@ -97,20 +98,17 @@ def rest_of(
     book: Book, fleet: Fleet, tasks: Sequence[Task], now_s: float
 ) -> tuple[Fleet | None, list[Task]]:
     """Members that are there with what they hold now, and jobs with the steps that are left."""
-    members = [
-        _now(member, book.members[member.name])
-        for member in fleet
-        if book.members[member.name].here
-    ]
+    here = tuple(member for member in fleet if book.members[member.name].here)
+    held_j = {
+        member.name: min(line.battery_j, line.account.capacity_j)
+        for member in here
+        if (line := book.members[member.name]).battery_j is not None
+        and line.account.capacity_j is not None
+    }
     jobs = [_rest(task, steps, now_s) for task in tasks if (steps := _left(book, task.name))]
-    return (Fleet(tuple(members)) if members else None), jobs
-
-
-def _now(member: Member, line: MemberLine) -> Member:
-    if member.battery is None or line.battery_j is None:
-        return member
-    held_j = min(line.battery_j, member.battery.capacity_j)
-    return replace(member, battery=replace(member.battery, energy_j=held_j))
+    if not any(span.end_s > now_s for member in here for span in member.available):
+        return None, jobs
+    return as_of(Fleet(here), now_s, held_j), jobs
 
 
 def _rest(task: Task, steps: int, now_s: float) -> Task:
