@@ -193,7 +193,7 @@ class DaskEngine:
         """Names and addresses of those that are there."""
         try:
             known = self._client.sync(self._client.scheduler.identity)
-        except (OSError, TimeoutError, RuntimeError) as error:
+        except Exception as error:  # Dask has a dozen words for it
             raise EngineLost(f"the scheduler is gone: {_line(error)}") from None
         return {
             str(worker["name"]): address
@@ -210,20 +210,25 @@ class DaskEngine:
         except AmpereError:
             raise
         except Exception as error:  # whatever a stranger's process answers
+            if self._client.status != "running":
+                raise EngineLost(f"the scheduler is gone: {_line(error)}") from None
             raise DataError(_line(error)) from None
 
     def submit(self, chunk: int, address: str, order: str, checkpoint: bytes | None) -> None:
         """Have a worker, and no other, run an order."""
-        future = self._client.submit(
-            run_order,
-            order,
-            checkpoint,
-            key=f"ampere-{uuid.uuid4()}",
-            workers=[address],
-            allow_other_workers=False,
-            retries=0,
-            pure=False,
-        )
+        try:
+            future = self._client.submit(
+                run_order,
+                order,
+                checkpoint,
+                key=f"ampere-{uuid.uuid4()}",
+                workers=[address],
+                allow_other_workers=False,
+                retries=0,
+                pure=False,
+            )
+        except Exception as error:  # Dask has a dozen words for it
+            raise EngineLost(f"the scheduler is gone: {_line(error)}") from None
         future.add_done_callback(lambda done: self._back.put((chunk, done)))
 
     def wait(self, time_s: float) -> Sequence[Returned]:
