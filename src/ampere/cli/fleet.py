@@ -114,7 +114,11 @@ def join(
     ] = None,
     battery_j: Annotated[
         float | None,
-        typer.Option(metavar="JOULES", help="Of a simulated battery.", callback=_joules),
+        typer.Option(metavar="JOULES", help="Of a battery, at first.", callback=_joules),
+    ] = None,
+    charged_j: Annotated[
+        float | None,
+        typer.Option(metavar="JOULES", help="Of a battery that was charged.", callback=_joules),
     ] = None,
     reserve_j: Annotated[
         float,
@@ -134,7 +138,9 @@ def join(
     place = _place(at, tls)
     purse = open_purse(device, meter)
     folder = keep or Path(f"ampere-{folder_of(member)}")
-    station = Station(member, purse, folder, battery_j=battery_j, reserve_j=reserve_j)
+    station = Station(
+        member, purse, folder, battery_j=battery_j, charged_j=charged_j, reserve_j=reserve_j
+    )
     try:
         serve_station(station, place, patience_s=patience, say=say)
     except KeyboardInterrupt:

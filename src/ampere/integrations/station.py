@@ -171,6 +171,7 @@ class Station:
         folder: Where it keeps what it has; one station at a time has it.
         battery_j: What its battery holds when the folder is new; None on the mains, or where
             nobody can say.
+        charged_j: What its battery holds now, after it was charged.
         reserve_j: What must stay in the battery.
         settings: How the framework runs.
     """
@@ -182,6 +183,7 @@ class Station:
         folder: str | os.PathLike[str],
         *,
         battery_j: float | None = None,
+        charged_j: float | None = None,
         reserve_j: float = 0.0,
         settings: Settings = Settings(threads=1),
     ) -> None:
@@ -198,10 +200,12 @@ class Station:
             raise DeviceError(
                 f"{folder} is another worker's: end that one, or name another folder"
             ) from None
-        with contextlib.suppress(FileNotFoundError):
+        try:
             self.tally = Tally.of(read_whole(self.folder / TALLY, own=True))
-            return
-        self.tally = Tally(battery_j=battery_j)
+        except FileNotFoundError:
+            self.tally = Tally(battery_j=battery_j)
+        if charged_j is not None:
+            self.tally = replace(self.tally, battery_j=charged_j)
         self._write_tally()
 
     def warm_up(self) -> None:
