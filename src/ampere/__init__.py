@@ -47,8 +47,10 @@ if TYPE_CHECKING:
     from ampere.evaluation.evaluation import Evaluation
     from ampere.evaluation.measured import Measured
     from ampere.evaluation.measured_loader import MeasuredLoader
+    from ampere.fleet.files.jobs import read_jobs
+    from ampere.fleet.files.members import read_fleet
     from ampere.fleet.member import Battery, Charging, Fleet, Member, Span
-    from ampere.fleet.plan import Plan
+    from ampere.fleet.plan import Plan, read_plan
     from ampere.fleet.schedule import schedule
     from ampere.fleet.task import Task
     from ampere.gates.gate import Gate
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from ampere.records.rows import read_rows
     from ampere.reports.comparison_page import report_comparison
     from ampere.reports.html import Report
+    from ampere.reports.plan_page import report_plan
     from ampere.reports.profile_page import report
     from ampere.sittings.effort import Effort
 
@@ -142,11 +145,15 @@ _HOMES = {
     "profile": "ampere._api",
     "progress": "ampere.cli.progress",
     "prune": "ampere.pruning.prune",
+    "read_fleet": "ampere.fleet.files.members",
+    "read_jobs": "ampere.fleet.files.jobs",
     "read_layers": "ampere.pytorch.models:read",
+    "read_plan": "ampere.fleet.plan",
     "read_rows": "ampere.records.rows",
     "rebuild_model": "ampere.pytorch.pruning.files",
     "report": "ampere.reports.profile_page",
     "report_comparison": "ampere.reports.comparison_page",
+    "report_plan": "ampere.reports.plan_page",
     "sample": "ampere._api",
     "schedule": "ampere.fleet.schedule",
     "survey": "ampere.acquisition.survey",
@@ -218,11 +225,15 @@ __all__ = [
     "profile",
     "progress",
     "prune",
+    "read_fleet",
+    "read_jobs",
     "read_layers",
+    "read_plan",
     "read_rows",
     "rebuild_model",
     "report",
     "report_comparison",
+    "report_plan",
     "sample",
     "schedule",
     "survey",

@@ -11,7 +11,7 @@ from cli.runner import ampere_process, check_bad_line, run
 COMMANDS = (
     *("meters", "layers", "profile", "estimate", "measure", "evaluate", "check", "ask", "tell"),
     *("align", "pulse", "calibrate", "prune", "report", "zoo", "survey", "reproduce", "card"),
-    *("gate", "run", "watch"),
+    *("gate", "run", "watch", "schedule"),
 )
 GROUPS = {"devices": ("list", "show", "add", "compare")}
 

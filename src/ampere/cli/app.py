@@ -25,6 +25,7 @@ from ampere.cli.profile import PROFILE
 from ampere.cli.prune import PRUNE
 from ampere.cli.report import REPORT
 from ampere.cli.run import RUN
+from ampere.cli.schedule import SCHEDULE
 from ampere.cli.shell import Shell
 from ampere.cli.survey import SURVEY
 from ampere.cli.tell import TELL
@@ -43,6 +44,7 @@ COMMANDS: tuple[Command | Group, ...] = (  # in the order of `ampere --help`
     PRUNE,
     GATE,
     RUN,
+    SCHEDULE,
     REPORT,
     WATCH,
     CARD,

@@ -14,6 +14,7 @@ from ampere.errors import DataError
 from ampere.fleet.assembly import assignments_of, standings_of
 from ampere.fleet.assurance import reach_of
 from ampere.fleet.costs import Costs, estimate_costs
+from ampere.fleet.levels import with_levels
 from ampere.fleet.member import Fleet, refuse_twins
 from ampere.fleet.objective import Objective
 from ampere.fleet.plan import Plan
@@ -69,7 +70,8 @@ def schedule(
         goal,
         begin_s,
     )
-    return plan_of(solve(problem), confidence, [member.name for member in fleet])
+    plan = plan_of(solve(problem), confidence, [member.name for member in fleet])
+    return with_levels(plan, fleet)
 
 
 def plan_of(solution: Solution, confidence: float, names: Sequence[str]) -> Plan:

@@ -115,6 +115,16 @@ class Gauge:
 
 
 @dataclass(frozen=True)
+class Timeline:
+    """What a device does over time, as wide as its section; what stands above it, in words."""
+
+    kind: ClassVar[str] = "timeline"
+    name: str
+    note: str
+    svg: Svg
+
+
+@dataclass(frozen=True)
 class Line:
     """Values over seconds; None where nothing is known. Its style is a name that live.js knows."""
 
@@ -157,7 +167,7 @@ def _rounded(value: float) -> float:
     return float(f"{value:.6g}")
 
 
-Part = Text | Quote | Facts | Table | Figure | Picture | Chooser | Toggles | Gauge | Plot
+Part = Text | Quote | Facts | Table | Figure | Picture | Chooser | Toggles | Gauge | Timeline | Plot
 
 
 @dataclass(frozen=True)

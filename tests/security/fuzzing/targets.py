@@ -32,6 +32,10 @@ from ampere.devices.worker_device import WorkerDevice
 from ampere.devices.worker_process import WorkerProcess
 from ampere.errors import LONGEST, AmpereError
 from ampere.estimators.base import usable
+from ampere.fleet.files.jobs import read_jobs
+from ampere.fleet.files.members import read_fleet
+from ampere.fleet.member import Fleet, Member
+from ampere.fleet.plan import Plan, read_plan
 from ampere.gates.story import Reason
 from ampere.meters.calibration import stored
 from ampere.meters.drivers import iphone
@@ -49,7 +53,9 @@ from ampere.records.measurement import Measurement
 from ampere.records.rows import read_layer_file, read_rows
 from ampere.reports.live.desk import ALL, Desk
 from ampere.reports.live.watch import Watch
+from ampere.reports.plan_page import report_plan
 from fakes import VARIANT, exact, plain_model
+from planned import made_up_plan
 from told_runs import ended, looks, started, text_of
 
 SLOW = 25  # every how many inputs what takes long is done, too
@@ -415,6 +421,66 @@ def _hours_seeds() -> list[bytes]:
     ]
 
 
+def _fleet(data: bytes, slow: bool) -> None:
+    """Devices as somebody wrote them: batteries hold what they can, times have an order."""
+    _profile_beside()
+    for member in read_fleet(_written(data)):
+        assert member.slots >= 1 and 0 <= member.idle_w < math.inf
+        if member.battery is not None:
+            battery = member.battery
+            assert 0 <= battery.energy_j <= battery.capacity_j < math.inf
+        for span in (*member.available, *(each.span for each in member.charging)):
+            assert 0 <= span.start_s < span.end_s
+
+
+def _profile_beside() -> None:
+    if not Path("kept.ampere").exists():
+        known().save("kept.ampere")
+    Path("hours.csv").write_text("hour,value\n0,56.1\n")
+
+
+def _fleet_seeds() -> list[bytes]:
+    plain = '[[member]]\nname = "a"\nprofile = "kept.ampere"\n'
+    battery = 'battery = "20Wh"\ncharge = "80%"\nreserve = "0 J"\nidle_w = 1.5\nslots = 2\n'
+    times = 'available = ["0h-8h", "20h-"]\ncharging = [{from = "2h", to = "4h", power_w = 9}]\n'
+    rates = 'carbon = "hours.csv"\nprice = "0.30EUR/kWh"\n'
+    defaults = '[defaults]\nreserve = "10%"\ncarbon = "FR"\n'
+    return [text.encode() for text in (plain, plain + battery + times + rates, defaults + plain)]
+
+
+def _jobs(data: bytes, slow: bool) -> None:
+    """Jobs as somebody wrote them: none names code."""
+    Path("layers.jsonl").write_bytes(_layers_seeds()[0])
+    for task in read_jobs(_written(data), Fleet((Member("a", known()),))):
+        assert task.deadline_s is None or task.earliest_s < task.deadline_s < math.inf
+        if isinstance(task.model, str):
+            assert task.model.strip().startswith(("zoo:", "timm:", "hf:")), task.model
+
+
+def _jobs_seeds() -> list[bytes]:
+    plain = '[[job]]\nname = "a"\nmodel = "zoo:lenet5(channels=[6, 12])"\nsteps = 100\n'
+    placing = 'earliest = "30min"\ndeadline = "6h"\nmembers = ["a"]\nchunk_steps = 5\n'
+    trained = 'priority = 2\nshrink = "50%"\nbatch_size = 32\noptimizer = "adam"\namp = true\n'
+    fed = 'input = "3x32x32"\nloss = "mse"\ndtype = "float32"\ndata_s_per_batch = 0.1\n'
+    other = '[[job]]\nname = "b"\nlayers = "layers.jsonl"\nepochs = 2\nsamples = 9\n'
+    texts = (plain + placing + trained + fed, "[defaults]\nsteps = 3\n" + plain + other)
+    return [text.encode() for text in texts]
+
+
+def _plan(data: bytes, slow: bool) -> None:
+    """A plan of others: it can be shown, written down and read again."""
+    plan = read_plan(_written(data))
+    again = json.loads(json.dumps(plan.to_json(), allow_nan=False))
+    assert Plan.from_json(again) == plan
+    repr(plan).encode()
+    if slow:
+        report_plan(plan).html().encode()
+
+
+def _plan_seeds() -> list[bytes]:
+    return [json.dumps(made_up_plan().to_json()).encode()]
+
+
 def _iphone(data: bytes, slow: bool) -> None:
     """What the tool for iPhones prints."""
 
@@ -483,6 +549,9 @@ TARGETS = (
     Target("texts", _texts, _texts_seeds),
     Target("hours", _hours, _hours_seeds),
     Target("results", _results, _results_seeds),
+    Target("fleet", _fleet, _fleet_seeds),
+    Target("jobs", _jobs, _jobs_seeds),
+    Target("plan", _plan, _plan_seeds),
 )
 
 

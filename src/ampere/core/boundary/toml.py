@@ -13,8 +13,13 @@ else:
     import tomli as tomllib
 
 
+MOST_DOTS = 200  # of a line: keys of very many parts take most parsers quadratic time
+
+
 def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a TOML text; anything else is a `DataError` that names the line."""
+    if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+        raise DataError(f"not TOML that anybody writes (a line has more than {MOST_DOTS} dots)")
     try:
         return tomllib.loads(text)
     except RecursionError:

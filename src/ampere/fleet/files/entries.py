@@ -42,6 +42,7 @@ class Entry:
     fields: Fields
     name: str
     folder: Path
+    own: frozenset[str] = frozenset()  # what it says itself, not by default
 
     def parsed(self, key: str, parse: Callable[[str], T], wanted: str) -> T | None:
         """What a text means, as `parse` reads it; None if it is not there."""
@@ -138,7 +139,7 @@ def _entry(
     Fields(row, where).only(known)
     replaced = {each for key in own.names() for each in instead.get(key, ())}
     inherited = {key: value for key, value in defaults.items() if key not in replaced}
-    return Entry(Fields({**inherited, **own.row}, where), name, folder)
+    return Entry(Fields({**inherited, **own.row}, where), name, folder, frozenset(own.names()))
 
 
 def _reason(error: AmpereError | OSError) -> str:

@@ -94,9 +94,8 @@ def _battery(entry: Entry) -> Battery | None:
     """What it runs on; one that says nothing of its charge is full."""
     fields = entry.fields
     if "battery" not in fields:
-        for each in OF_BATTERIES:
-            if each in fields:
-                fields.refuse("battery", CAPACITY)
+        if not entry.own.isdisjoint(OF_BATTERIES):
+            fields.refuse("battery", CAPACITY)
         return None
     if fields.row["battery"] == MAINS:
         return None
