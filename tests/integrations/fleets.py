@@ -28,7 +28,7 @@ from ampere.records.journal import Header
 from ampere.records.measurement import Measurement
 
 WIDTHS = ((4, 8), (6, 16), (2, 16), (6, 4), (3, 11), (5, 6))
-PATIENCE_S = 120.0  # for whatever must happen on a machine that does other things, too
+PATIENCE_S = 240.0  # for whatever must happen on a machine that does other things, too
 
 
 def quick_profile(device: str) -> Profile:

@@ -232,8 +232,9 @@ def fleet_run(folder: Path, address: str) -> list[str]:
     return [sys.executable, "-m", "ampere", "fleet", *words]
 
 
+@pytest.mark.timeout(600)  # six processes that import torch, on whatever machine
 def test_twelve_jobs_on_four_workers_whatever_is_killed(tmp_path: Path) -> None:
-    batteries = {"tx2": "300J", "xavier": "300J", "oppo": "300J", "iphone": "0.08J"}
+    batteries = {"tx2": "300J", "xavier": "300J", "oppo": "300J", "iphone": "0.03J"}
     write_fleet(tmp_path, batteries)
     write_jobs(tmp_path, JOBS, STEPS, CHUNK)
     plan = make_plan(tmp_path)
@@ -243,6 +244,7 @@ def test_twelve_jobs_on_four_workers_whatever_is_killed(tmp_path: Path) -> None:
             harbour.start_worker(name)
         # The runner is killed once it has paid a few chunks.
         killed = subprocess.Popen(fleet_run(tmp_path, harbour.place.address))
+        harbour.workers["runner"] = killed  # ended with the others, whatever happens here
         log = tmp_path / "run" / "logbook.jsonl"
         wait_until(lambda: log.exists() and log.read_text().count('"paid"') >= 4, "4 are paid")
         killed.kill()
@@ -274,7 +276,8 @@ def test_twelve_jobs_on_four_workers_whatever_is_killed(tmp_path: Path) -> None:
         assert line.paid_j == pytest.approx(tally.meter_j, abs=1e-9), name
         assert line.battery_j == pytest.approx(tally.battery_j, abs=1e-9)
         assert line.provenance is not None and line.provenance.value == "simulated"
-    assert book.members["iphone"].flat
+    assert '"flat": true' in log.read_text()
+    assert 0 < book.members["iphone"].paid_j <= 0.9 * 0.03
     assert not book.unsettled()
     dearest_j = max(chunk.paid.energy_j for chunk in book.chunks.values() if chunk.paid)
     assert 0 < book.wasted_j <= 2 * dearest_j  # the worker that was killed; nobody else
