@@ -55,7 +55,7 @@ DEVICES = ("tx2", "xavier", "oppo", "iphone")
 KILLED, FLAT_ONE = "tx2", "iphone"
 JOBS, STEPS, CHUNK = 12, 300, 30
 WIDTHS = ((4, 8), (6, 16), (2, 16), (6, 4), (3, 11), (5, 6))
-PATIENCE_S = 240.0
+PATIENCE_S = 400.0
 MANY_J = 1e9
 
 
@@ -183,9 +183,9 @@ def by_ampere(fleet: Fleet, tasks: Sequence[Task], folder: Path) -> dict[str, An
         processes.hurt_later(kill_at_j(fleet, tasks), lambda: processes.start(KILLED))
         began_s = time.monotonic()
         with open_run(
-            folder / "run", plan, fleet, tasks, patience_s=60.0, say=said.append
+            folder / "run", plan, fleet, tasks, patience_s=PATIENCE_S / 2, say=said.append
         ) as runner:
-            ended = run_fleet(runner, place, patience_s=60.0, say=said.append)
+            ended = run_fleet(runner, place, patience_s=PATIENCE_S / 2, say=said.append)
             book = runner.book
         time_s = time.monotonic() - began_s
     finally:
