@@ -184,7 +184,8 @@ class Runner:
             for returned in engine.wait(LOOK_S):
                 waiting_s = time.monotonic()
                 self._collect(engine, returned)
-        self._settle_rest(engine)
+        if self.book.ended:
+            self._settle_rest(engine)
         return self.book.ended
 
     def _may_begin(self) -> bool:
@@ -192,14 +193,15 @@ class Runner:
         return until_next(self.book, self.fleet, self.work.tasks, self._now_s()) is not None
 
     def _settle_rest(self, engine: Engine) -> None:
-        """Wait for what broken chunks took, as far as their members are there to say it."""
+        """Wait for what broken chunks took: their members may come back and say it."""
+        owing = {chunk.sent.member for chunk in self.book.unsettled()}
+        if owing and self._patience_s:
+            self._say(f"waiting for {', '.join(sorted(owing))} to say what lost steps took")
         until_s = time.monotonic() + self._patience_s
-        while any(c in self._asked for c in self._unsettled()) and time.monotonic() < until_s:
+        while self.book.unsettled() and time.monotonic() < until_s:
+            self._look(engine, patience_over=False)
             for returned in engine.wait(LOOK_S):
                 self._collect(engine, returned)
-
-    def _unsettled(self) -> list[int]:
-        return [chunk.sent.chunk for chunk in self.book.unsettled()]
 
     # ------------------------------------------------------------------ who is there
 
