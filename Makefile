@@ -43,7 +43,7 @@ test: lint  ## lint, types, import contracts, tests; as root it installs openssh
 # a torchvision cannot be imported by itself, as Lightning and transformers' Trainer do: they are apart.
 # Keras has two backends, torch and JAX.
 INTEGRATIONS := .venv-integrations
-LIBRARIES := torch,prune,transformers,optuna,tensorboard,mlflow,wandb,opentelemetry
+LIBRARIES := torch,prune,fleet,transformers,optuna,tensorboard,mlflow,wandb,opentelemetry
 $(INTEGRATIONS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(INTEGRATIONS)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(LIBRARIES),dev]' pyyaml
@@ -56,7 +56,7 @@ $(FRAMEWORKS)/.installed: pyproject.toml constraints.txt
 	$(FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,lightning,huggingface,accelerate,keras,skorch,dev]' jax
 	@touch $@
 
-test-integrations: $(INTEGRATIONS)/.installed $(FRAMEWORKS)/.installed  ## tests with optuna, timm, transformers, trackers and training frameworks, in environments of their own
+test-integrations: $(INTEGRATIONS)/.installed $(FRAMEWORKS)/.installed  ## tests with optuna, dask, timm, transformers, trackers and training frameworks, in environments of their own
 	$(INTEGRATIONS)/bin/python -m pytest tests/integrations
 	$(FRAMEWORKS)/bin/python -m pytest tests/integrations --ignore tests/integrations/test_transformers.py
 

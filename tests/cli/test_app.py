@@ -13,7 +13,10 @@ COMMANDS = (
     *("align", "pulse", "calibrate", "prune", "report", "zoo", "survey", "reproduce", "card"),
     *("gate", "run", "watch", "schedule"),
 )
-GROUPS = {"devices": ("list", "show", "add", "compare")}
+GROUPS = {
+    "devices": ("list", "show", "add", "compare"),
+    "fleet": ("up", "join", "run", "status"),
+}
 
 
 HEAVY = ("torch", "numpy", "scipy", "sklearn", "rich")

@@ -16,6 +16,7 @@ from ampere.cli.command import Command, Group, flat, installed_commands
 from ampere.cli.devices import DEVICES
 from ampere.cli.estimate import ESTIMATE
 from ampere.cli.evaluate import EVALUATE
+from ampere.cli.fleet import FLEET
 from ampere.cli.gate import GATE
 from ampere.cli.layers import LAYERS
 from ampere.cli.measure import MEASURE
@@ -49,6 +50,7 @@ COMMANDS: tuple[Command | Group, ...] = (  # in the order of `ampere --help`
     CARD,
     CHECK,
     DEVICES,
+    FLEET,
     ASK,
     TELL,
     ALIGN,

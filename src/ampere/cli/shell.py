@@ -28,6 +28,7 @@ _EXTRAS = {  # packages that not everybody needs: how they are called, and what 
     "tensorboard": ("TensorBoard", "tensorboard"),
     "mlflow": ("MLflow", "mlflow"),
     "wandb": ("Weights & Biases", "wandb"),
+    "distributed": ("Dask", "fleet"),
     "opentelemetry": ("OpenTelemetry", "opentelemetry"),
 }
 BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended

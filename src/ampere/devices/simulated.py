@@ -138,6 +138,11 @@ class SimulatedDevice:
         """The simulated sensor."""
         return {"name": "simulated", "settings": {"seed": self._seed}}
 
+    @property
+    def spent_j(self) -> float:
+        """What it took so far, which its sensor shows late and rounded."""
+        return self._energy_j
+
     def load(self, workload: Workload) -> Loaded:
         """Work out what a workload takes at every clock."""
         layers = _layers_of(workload)

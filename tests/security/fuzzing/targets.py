@@ -36,6 +36,9 @@ from ampere.fleet.files.jobs import read_jobs
 from ampere.fleet.files.members import read_fleet
 from ampere.fleet.member import Fleet, Member
 from ampere.fleet.plan import Plan, read_plan
+from ampere.fleet.runs.events import event_json
+from ampere.fleet.runs.logbook import read_logbook
+from ampere.fleet.runs.overview import overview, overview_json
 from ampere.gates.story import Reason
 from ampere.meters.calibration import stored
 from ampere.meters.drivers import iphone
@@ -55,6 +58,7 @@ from ampere.reports.live.desk import ALL, Desk
 from ampere.reports.live.watch import Watch
 from ampere.reports.plan_page import report_plan
 from fakes import VARIANT, exact, plain_model
+from fleet.stories import STORY
 from planned import made_up_plan
 from told_runs import ended, looks, started, text_of
 
@@ -477,6 +481,19 @@ def _plan(data: bytes, slow: bool) -> None:
         report_plan(plan).html().encode()
 
 
+def _logbook(data: bytes, slow: bool) -> None:
+    """The logbook of a fleet: it can be shown, and nothing in it is counted twice."""
+    book = read_logbook(_written(data))
+    overview(book).text().encode()
+    json.dumps(overview_json(book), allow_nan=False).encode()
+    assert all(0 <= line.done <= line.order.steps for line in book.jobs.values())
+    assert book.wasted_j <= book.paid_j * (1 + 1e-9) + 1e-9
+
+
+def _logbook_seeds() -> list[bytes]:
+    return ["".join(f"{json.dumps(event_json(event))}\n" for event in STORY).encode()]
+
+
 def _plan_seeds() -> list[bytes]:
     return [json.dumps(made_up_plan().to_json()).encode()]
 
@@ -552,6 +569,7 @@ TARGETS = (
     Target("fleet", _fleet, _fleet_seeds),
     Target("jobs", _jobs, _jobs_seeds),
     Target("plan", _plan, _plan_seeds),
+    Target("logbook", _logbook, _logbook_seeds),
 )
 
 

@@ -1,0 +1,455 @@
+"""Runner: has a plan run, chunk by chunk, and keeps the logbook of it, whatever happens.
+
+    look ─▶ who is there, and proves it ─▶ collect answers ─▶ pay ─▶ plan again, if need be ─▶ send
+
+Whatever is decided stands in the logbook before it is done, and whatever came back before anybody
+relies on it. So a runner that was killed goes on where it was: chunks that it had sent are asked
+for once more by the same number, and a worker gives the answer that it has.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import Protocol
+
+from ampere.core.types import Json
+from ampere.core.units import joules, plural
+from ampere.errors import AmpereError, DataError
+from ampere.fleet.member import Fleet, Member
+from ampere.fleet.plan import Plan
+from ampere.fleet.runs.book import Book, Chunk
+from ampere.fleet.runs.events import (
+    MOST_J,
+    Broken,
+    Event,
+    Joined,
+    Left,
+    Opened,
+    Paid,
+    Planned,
+    Sent,
+)
+from ampere.fleet.runs.logbook import Logbook
+from ampere.fleet.runs.orders import FLAT, Answer, ChunkOrder, Greeting
+from ampere.fleet.runs.turns import (
+    Planner,
+    account_of,
+    next_chunks,
+    order_of,
+    planned,
+    rest_of,
+    until_next,
+)
+from ampere.fleet.task import Task
+
+LOOK_S = 0.5  # between two looks at who is there
+CLOCK_S = 5.0  # by which clocks may differ before it is worth a word
+
+
+class EngineLost(AmpereError):
+    """The engine is gone: with another one the runner goes on."""
+
+
+class WorkerLost(AmpereError):
+    """A worker is gone before it could be asked."""
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What came back of a chunk: an answer with a checkpoint, or why there is none."""
+
+    chunk: int
+    text: object = None
+    weights: bytes = b""
+    lost: str = ""
+
+
+class Engine(Protocol):
+    """Whoever brings orders to workers; all of it raises `EngineLost` once it is gone."""
+
+    def workers(self) -> Mapping[str, str]:
+        """Names and addresses of those that are there."""
+        ...
+
+    def greet(self, address: str) -> object:
+        """What a worker says of itself."""
+        ...
+
+    def submit(self, chunk: int, address: str, order: str, checkpoint: bytes | None) -> None:
+        """Have a worker, and no other, run an order."""
+        ...
+
+    def wait(self, time_s: float) -> Sequence[Returned]:
+        """What came back meanwhile, as soon as anything does."""
+        ...
+
+
+@dataclass(frozen=True)
+class Work:
+    """Jobs with the networks that workers are sent for them."""
+
+    tasks: tuple[Task, ...]
+    workloads: Mapping[str, Mapping[str, Json]]
+    steps: Mapping[str, int]
+
+    def opened(self, fleet: Fleet, run: str, begins: str) -> Opened:
+        """The first line of a logbook about them."""
+        orders = [
+            order_of(task, self.steps[task.name], self.workloads[task.name]) for task in self.tasks
+        ]
+        accounts = tuple(account_of(member) for member in fleet)
+        return Opened(0.0, run, begins, accounts, tuple(orders))
+
+
+class Runner:
+    """Runs jobs on a fleet.
+
+    Args:
+        logbook: What happened so far, and will.
+        fleet: With the profiles that workers are compared with.
+        work: Its jobs.
+        planner: Plans the rest when something went otherwise.
+        patience_s: How long workers are waited for when nothing else can be done.
+        say: Told what a user should know, a line each.
+        clock: Seconds since 1970: the one clock of all events.
+    """
+
+    def __init__(
+        self,
+        logbook: Logbook,
+        fleet: Fleet,
+        work: Work,
+        planner: Planner,
+        *,
+        patience_s: float = 30.0,
+        say: Callable[[str], None] = lambda text: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.logbook, self.fleet, self.work = logbook, fleet, work
+        self._planner, self._patience_s, self._say, self._clock = planner, patience_s, say, clock
+        self._began_s = datetime.fromisoformat(self.book.opened.begins).timestamp()
+        self._failed: dict[str, set[str]] = {}  # jobs, and members that cannot run them
+        self._refused: set[str] = set()  # addresses
+        self._here: dict[str, str] = {}  # members and addresses, as of the last look
+        self._asked: dict[int, str] = {}  # chunks that are waited for, and at which address
+        if self._now_s() < self.book.time_s - CLOCK_S:
+            say(
+                f"this clock is {self.book.time_s - self._now_s():.0f} s behind the logbook's: its"
+                " times stand still until then"
+            )
+
+    @property
+    def book(self) -> Book:
+        """What the logbook comes to."""
+        return self.logbook.book
+
+    def begin(self, plan: Plan) -> None:
+        """Take a plan into a logbook that has none.
+
+        Raises:
+            DataError: It is of other jobs or members, or asks for what cannot be run.
+        """
+        for each in plan.assignments:
+            if each.share < 1:
+                raise DataError(
+                    f"job {each.job} is pruned in the plan: prune its model with `ampere prune`,"
+                    " and plan that one"
+                )
+        if not self.book.plans:
+            self._append(planned(plan, self.book, "the plan", self._time_s(), 0.0))
+
+    # ------------------------------------------------------------------ the loop
+
+    def run(self, engine: Engine) -> bool:
+        """Run until every job is done, or nothing more can be; True if all are done.
+
+        Raises:
+            EngineLost: Call it again with another one.
+        """
+        self._here.clear()
+        self._asked.clear()
+        waiting_s = time.monotonic()
+        while not self.book.ended:
+            self._look(engine, time.monotonic() - waiting_s > self._patience_s)
+            self._plan_again()
+            moved = self._send(engine)
+            if moved or self._asked:
+                waiting_s = time.monotonic()
+            elif time.monotonic() - waiting_s > self._patience_s and not self._may_begin():
+                break
+            for returned in engine.wait(LOOK_S):
+                waiting_s = time.monotonic()
+                self._collect(engine, returned)
+        if self.book.ended:
+            self._settle_rest(engine)
+        return self.book.ended
+
+    def _may_begin(self) -> bool:
+        """Whether something begins by itself later on."""
+        return until_next(self.book, self.fleet, self.work.tasks, self._now_s()) is not None
+
+    def _settle_rest(self, engine: Engine) -> None:
+        """Wait for what broken chunks took: their members may come back and say it."""
+        owing = {chunk.sent.member for chunk in self.book.unsettled()}
+        if owing and self._patience_s:
+            self._say(f"waiting for {', '.join(sorted(owing))} to say what lost steps took")
+        until_s = time.monotonic() + self._patience_s
+        while self.book.unsettled() and time.monotonic() < until_s:
+            self._look(engine, patience_over=False)
+            for returned in engine.wait(LOOK_S):
+                self._collect(engine, returned)
+
+    # ------------------------------------------------------------------ who is there
+
+    def _look(self, engine: Engine, patience_over: bool) -> None:
+        seen = engine.workers()
+        for name, address in list(self._here.items()):
+            if seen.get(name) != address:
+                self._lose(name, "its worker is gone")
+        for name, address in seen.items():
+            if name not in self._here and address not in self._refused:
+                self._welcome(engine, name, address)
+        if patience_over:
+            for name, line in self.book.members.items():
+                waited_for = line.here or bool(self.book.queue(name))
+                if name not in self._here and waited_for and not line.flat:
+                    self._lose(name, "its worker is not there")
+
+    def _lose(self, name: str, why: str) -> None:
+        self._here.pop(name, None)
+        chunk = self.book.running_of(name)
+        if chunk is not None:
+            self._break(chunk, why)
+        line = self.book.members[name]
+        if line.here or (self.book.queue(name) and line.why != why):
+            self._append(Left(self._time_s(), name, why))
+            self._say(f"{name}: {why}")
+
+    def _break(self, chunk: Chunk, why: str) -> None:
+        self._asked.pop(chunk.sent.chunk, None)
+        self._append(Broken(self._time_s(), chunk.sent.chunk, why))
+        sent = chunk.sent
+        last = sent.first + sent.steps
+        self._say(
+            f"{sent.member}: steps {sent.first + 1} to {last} of job {sent.job} are lost ({why})"
+        )
+
+    def _welcome(self, engine: Engine, name: str, address: str) -> None:
+        try:
+            greeting = Greeting.of(engine.greet(address))
+            member = self._prove(name, greeting)
+            battery_j = greeting.battery_j if member.battery is not None else None
+            joined = Joined(
+                self._time_s(),
+                name,
+                member.profile.header.fingerprint.id,
+                greeting.provenance,
+                greeting.meter_j,
+                battery_j,
+            )
+            self._append(joined)
+        except EngineLost:
+            raise
+        except WorkerLost:
+            return
+        except AmpereError as error:
+            self._refused.add(address)
+            self._say(f"the worker {name} at {address} gets no work: {error}")
+            return
+        self._here[name] = address
+        self._compare_clocks(name, greeting)
+        for chunk in self.book.unsettled(name):
+            self._ask(engine, chunk.sent, None)
+        running = self.book.running_of(name)
+        if running is not None:  # of a runner or an engine before this one
+            self._ask(engine, running.sent, self.work.workloads[running.sent.job])
+
+    def _prove(self, name: str, greeting: Greeting) -> Member:
+        """The member whose device this is."""
+        member = self.fleet.find(name)
+        if greeting.member != name:
+            raise DataError(f"it calls itself {greeting.member}")
+        header = member.profile.header
+        ours, theirs = header.fingerprint.identity, greeting.fingerprint.identity
+        for key in sorted({*ours, *theirs}):
+            if ours.get(key) != theirs.get(key):
+                raise DataError(
+                    f"it is another device than its profile's: {key} is"
+                    f" {theirs.get(key, 'not set')} there, {ours.get(key, 'not set')} in the"
+                    " profile; profile that device, or correct the fleet"
+                )
+        metered = greeting.provenance.metered
+        if metered == "measured" and member.profile.provenance.metered != "measured":
+            raise DataError(
+                f"it says that its joules are {greeting.provenance.origin}, those of its profile"
+                f" are {member.profile.provenance.metered}"
+            )
+        return member
+
+    def _compare_clocks(self, name: str, greeting: Greeting) -> None:
+        off_s = greeting.clock_s - self._clock()
+        if abs(off_s) > CLOCK_S:
+            way = "ahead of" if off_s > 0 else "behind"
+            self._say(f"{name}: its clock is {abs(off_s):.0f} s {way} this one, which counts")
+
+    # ------------------------------------------------------------------ what comes back
+
+    def _collect(self, engine: Engine, returned: Returned) -> None:
+        chunk = self.book.chunks[returned.chunk]
+        if returned.chunk not in self._asked:
+            return  # of a worker that was lost meanwhile
+        del self._asked[returned.chunk]
+        sent = chunk.sent
+        if chunk.paid is not None:
+            return
+        try:
+            if returned.lost:
+                raise DataError(returned.lost)
+            answer = Answer.of(returned.text)
+            if answer.key != self._key(sent):
+                raise DataError("it answers something else than it was asked")
+            self._pay(chunk, answer, returned.weights)
+        except DataError as error:
+            self._fail(engine, chunk, str(error))
+
+    def _pay(self, chunk: Chunk, answer: Answer, weights: bytes) -> None:
+        sent, job = chunk.sent, self.book.jobs[chunk.sent.job]
+        elsewhere = self.book.running_job(sent.job) not in (None, chunk)
+        counts = answer.steps and weights and sent.first == job.done and not elsewhere
+        steps = min(answer.steps, sent.steps) if counts else 0
+        digest = self.logbook.keep(sent.job, job.done + steps, weights) if steps else None
+        battery_j = answer.battery_j if self._has_battery(sent.member) else None
+        self._append(
+            Paid(
+                self._time_s(),
+                sent.chunk,
+                steps,
+                answer.energy_j,
+                answer.meter_j,
+                answer.provenance,
+                battery_j,
+                digest,
+            )
+        )
+        if steps:
+            self.logbook.sweep(sent.job, job.done)
+        elif answer.energy_j:
+            self._say(
+                f"{sent.member}: {joules(answer.energy_j)} of job {sent.job} were paid for nothing"
+            )
+        if answer.state == FLAT and self.book.members[sent.member].here:
+            self._append(Left(self._time_s(), sent.member, "its battery is flat", flat=True))
+            self._say(f"{sent.member}: its battery is down to its reserve")
+
+    def _fail(self, engine: Engine, chunk: Chunk, why: str) -> None:
+        """A chunk that gave no answer; what it took can be asked for where the worker lives on."""
+        sent = chunk.sent
+        if not chunk.running:  # it cannot say what a broken chunk took
+            self._refused.add(self._here.get(sent.member, ""))
+            self._lose(sent.member, why)
+            return
+        self._break(chunk, why)
+        if engine.workers().get(sent.member) == self._here.get(sent.member):
+            self._failed.setdefault(sent.job, set()).add(sent.member)
+            self._ask(engine, sent, None)
+
+    def _has_battery(self, member: str) -> bool:
+        return self.book.members[member].account.capacity_j is not None
+
+    # ------------------------------------------------------------------ what is next
+
+    def _plan_again(self) -> None:
+        if not self.book.reasons:
+            return
+        why = "; ".join(dict.fromkeys(self.book.reasons))
+        now_s = self._now_s()
+        fleet, tasks = rest_of(self.book, self.fleet, self.work.tasks, now_s)
+        if fleet is None or not tasks:
+            return
+        allowed = [self._allowed(task, fleet) for task in tasks]
+        nowhere = {
+            task.name: "no member that may run it is there"
+            for task, kept in zip(tasks, allowed, strict=True)
+            if kept is None
+        }
+        kept = [task for task in allowed if task is not None]
+        try:
+            plan = self._planner(fleet, kept, self.book) if kept else None
+        except EngineLost:
+            raise
+        except AmpereError as error:
+            self._say(f"the rest cannot be planned: {error}")
+            nowhere = {task.name: str(error) for task in tasks}
+            plan = None
+        self._take(plan, nowhere, why)
+
+    def _take(self, plan: Plan | None, nowhere: Mapping[str, str], why: str) -> None:
+        now_s = self._time_s()
+        if plan is None:
+            event = Planned(now_s, why, (), dict(nowhere))
+        else:
+            event = planned(plan, self.book, why, now_s, self._now_s())
+            event = replace(event, unplaced={**event.unplaced, **nowhere})
+        self._append(event)
+        left = plural(len(event.unplaced), "job")
+        rest = f"; {left} fit nowhere" if event.unplaced else ""
+        self._say(f"planned again: {why}{rest}")
+
+    def _allowed(self, task: Task, fleet: Fleet) -> Task | None:
+        """The task for those that are there and have not failed at it."""
+        failed = self._failed.get(task.name, set())
+        if not failed and not task.members:
+            return task
+        names = task.members or tuple(member.name for member in fleet)
+        here = {member.name for member in fleet}
+        left = tuple(name for name in names if name in here and name not in failed)
+        return replace(task, members=left) if left else None
+
+    def _send(self, engine: Engine) -> bool:
+        """Send whatever may begin now."""
+        chunks = next_chunks(
+            self.book, self.fleet, self.work.tasks, self._now_s(), self._idle_members()
+        )
+        for sent in chunks:
+            event = replace(sent, time_s=self._time_s())
+            self._append(event)
+            self._ask(engine, event, self.work.workloads[sent.job])
+        return bool(chunks)
+
+    def _idle_members(self) -> Collection[str]:
+        """Those that are there and have told what every earlier chunk took."""
+        owing = {chunk.sent.member for chunk in self.book.unsettled()}
+        return [name for name in self._here if name not in owing]
+
+    def _ask(self, engine: Engine, sent: Sent, workload: Mapping[str, Json] | None) -> None:
+        usable_j = self.book.members[sent.member].usable_j
+        limit_j = MOST_J if math.isinf(usable_j) else usable_j
+        order = ChunkOrder(self._key(sent), sent.job, sent.first, sent.steps, limit_j, workload)
+        checkpoint = self.logbook.fetch(sent.job) if workload is not None else None
+        self._asked[sent.chunk] = self._here[sent.member]
+        engine.submit(sent.chunk, self._here[sent.member], order.text(), checkpoint)
+
+    def _key(self, sent: Sent) -> str:
+        return f"{self.book.opened.run}-{sent.chunk}"
+
+    def _append(self, event: Event) -> None:
+        self.logbook.append(event)
+
+    # ------------------------------------------------------------------ time
+
+    def _now_s(self) -> float:
+        """Seconds since the plan begins; below 0 before that."""
+        return self._clock() - self._began_s
+
+    def _time_s(self) -> float:
+        """The same for an event: a clock that was set back does not turn the book around."""
+        return max(0.0, self.book.time_s, self._now_s())
+
+
+def utc(seconds: float) -> str:
+    """A moment as a logbook begins with it."""
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat()

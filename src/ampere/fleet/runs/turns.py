@@ -1,0 +1,183 @@
+"""Turns: which chunk each member runs next, and what is left to be planned again.
+
+A member runs one chunk at a time, and a job is at one place at a time: the next chunk needs the
+weights of the one before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from ampere.core.types import Json
+from ampere.errors import DataError
+from ampere.fleet.member import Fleet, Member
+from ampere.fleet.plan import Assignment, Plan
+from ampere.fleet.replan import as_of
+from ampere.fleet.runs.book import Book
+from ampere.fleet.runs.events import Account, Order, Planned, Portion, Sent
+from ampere.fleet.task import Task
+from ampere.profiles.job import Job
+
+SOON_S = 1e-3
+CHUNKS = 20  # of a job that may not be divided in the plan: it is checkpointed all the same
+
+# Plans what is left of the jobs on those that are there; the book tells what was paid so far.
+Planner: TypeAlias = Callable[[Fleet, Sequence[Task], Book], Plan]
+
+
+def account_of(member: Member) -> Account:
+    """A member as the logbook opens with it."""
+    battery = member.battery
+    device = member.profile.header.fingerprint.id
+    if battery is None:
+        return Account(member.name, device)
+    return Account(member.name, device, battery.energy_j, battery.capacity_j, battery.reserve_j)
+
+
+def order_of(task: Task, steps: int, description: Mapping[str, Json]) -> Order:
+    """A job as the logbook opens with it; the description is what workers are sent."""
+    told = json.dumps(dict(description), sort_keys=True, allow_nan=False).encode()
+    chunk_steps = task.chunk_steps or max(1, -(-steps // CHUNKS))
+    return Order(task.name, steps, min(steps, chunk_steps), hashlib.sha256(told).hexdigest())
+
+
+def planned(plan: Plan, book: Book, why: str, now_s: float, begins_s: float = 0.0) -> Planned:
+    """A plan as an event; of each job no more than is left.
+
+    Args:
+        plan: What a planner made.
+        book: What was done meanwhile.
+        why: A plan was made.
+        now_s: On the logbook's clock.
+        begins_s: When the plan begins, on the logbook's clock.
+
+    Raises:
+        DataError: It names jobs or members that the logbook does not know.
+    """
+    left = {name: _left(book, name) for name in book.jobs}
+    portions = []
+    for each in plan.assignments:
+        if each.member not in book.members:
+            raise DataError(
+                f"the plan has {each.member}, which is not in the fleet: plan again with"
+                " `ampere schedule`"
+            )
+        if each.job not in left:
+            raise DataError(f"the plan has job {each.job}, which is not among the jobs: plan again")
+        steps = min(each.steps, left[each.job])
+        left[each.job] -= steps
+        if steps:
+            portions.append(_portion(each, steps, begins_s))
+    unplaced = {each.job: each.reason for each in plan.unplaced if left.get(each.job)}
+    for name, steps in left.items():
+        if steps and name not in unplaced:
+            unplaced[name] = f"{steps} of its steps are not in the plan"
+    return Planned(now_s, why, tuple(portions), unplaced)
+
+
+def _portion(each: Assignment, steps: int, begins_s: float) -> Portion:
+    share = steps / each.steps
+    most_j = max(each.energy_j, each.energy_j_interval[1])
+    return Portion(
+        *(each.job, each.member, steps, share * each.energy_j, share * most_j),
+        max(0.0, begins_s + each.start_s),
+    )
+
+
+def _left(book: Book, job: str) -> int:
+    """Steps that nobody has done or is at."""
+    chunk = book.running_job(job)
+    return book.jobs[job].left - (chunk.sent.steps if chunk else 0)
+
+
+def rest_of(
+    book: Book, fleet: Fleet, tasks: Sequence[Task], now_s: float
+) -> tuple[Fleet | None, list[Task]]:
+    """Members that are there with what they hold now, and jobs with the steps that are left."""
+    here = tuple(member for member in fleet if book.members[member.name].here)
+    held_j = {
+        member.name: min(line.battery_j, line.account.capacity_j)
+        for member in here
+        if (line := book.members[member.name]).battery_j is not None
+        and line.account.capacity_j is not None
+    }
+    jobs = [_rest(task, steps, now_s) for task in tasks if (steps := _left(book, task.name))]
+    if not any(span.end_s > now_s for member in here for span in member.available):
+        return None, jobs
+    return as_of(Fleet(here), now_s, held_j), jobs
+
+
+def _rest(task: Task, steps: int, now_s: float) -> Task:
+    earliest_s, deadline_s = max(0.0, task.earliest_s - now_s), task.deadline_s
+    if deadline_s is not None:  # the planner says of one that has passed that it cannot be kept
+        deadline_s = max(deadline_s - now_s, earliest_s + SOON_S)
+    return replace(task, job=Job(steps=steps), earliest_s=earliest_s, deadline_s=deadline_s)
+
+
+def next_chunks(
+    book: Book, fleet: Fleet, tasks: Sequence[Task], now_s: float, here: Collection[str]
+) -> list[Sent]:
+    """A chunk for each member that is there and idle, as far as one may begin now."""
+    earliest_s = {task.name: task.earliest_s for task in tasks}
+    taken: set[str] = set()
+    chunks: list[Sent] = []
+    for member in fleet:
+        if member.name not in here:
+            continue
+        portion = _turn(book, member, earliest_s, taken, now_s)
+        if portion is None:
+            continue
+        line = book.jobs[portion.job]
+        steps = min(portion.steps, line.order.chunk_steps)
+        expected_j = portion.energy_j * steps / portion.steps
+        number = book.next_chunk + len(chunks)
+        chunks.append(Sent(now_s, number, portion.job, member.name, line.done, steps, expected_j))
+        taken.add(portion.job)
+    return chunks
+
+
+def _turn(
+    book: Book, member: Member, earliest_s: Mapping[str, float], taken: set[str], now_s: float
+) -> Portion | None:
+    """What a member may begin now, first things first."""
+    if not book.members[member.name].here or book.running_of(member.name) is not None:
+        return None
+    if not any(span.start_s <= now_s < span.end_s for span in member.available):
+        return None
+    for portion in book.queue(member.name):
+        if portion.job in taken or book.running_job(portion.job) is not None:
+            continue
+        if now_s < max(earliest_s[portion.job], _begin_s(member, portion)):
+            continue
+        first = next(each for each in book.portions if each.job == portion.job)
+        if first is portion:
+            return portion
+    return None
+
+
+def _begin_s(member: Member, portion: Portion) -> float:
+    """A start in a plan is a guess, unless somebody waits for charge or a better hour."""
+    waits = bool(member.charging) or member.carbon is not None or member.price is not None
+    return portion.start_s if waits else 0.0
+
+
+def until_next(book: Book, fleet: Fleet, tasks: Sequence[Task], now_s: float) -> float | None:
+    """Seconds until something that is planned may begin by itself; None if nothing will."""
+    earliest_s = {task.name: task.earliest_s for task in tasks}
+    moments = [
+        moment
+        for member in fleet
+        if book.members[member.name].here
+        for portion in book.queue(member.name)
+        for moment in (
+            earliest_s[portion.job],
+            _begin_s(member, portion),
+            *(span.start_s for span in member.available),
+        )
+        if moment > now_s
+    ]
+    return min(moments) - now_s if moments else None

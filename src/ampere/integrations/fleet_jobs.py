@@ -1,0 +1,171 @@
+"""Jobs of a fleet as data that a worker can train from: a public name, or the layers themselves."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from ampere.core.boundary.model_names import parse_name
+from ampere.core.layers import Layer, structure_of
+from ampere.core.training import LOSSES, Training
+from ampere.core.types import Json
+from ampere.core.workloads import ModelSpec, Workload
+from ampere.errors import DataError
+from ampere.fleet.member import Fleet, refuse_twins
+from ampere.fleet.plan import Plan
+from ampere.fleet.replan import Done, learned
+from ampere.fleet.runs.book import Book
+from ampere.fleet.runs.logbook import Logbook
+from ampere.fleet.runs.runner import Runner, Work
+from ampere.fleet.runs.turns import Planner
+from ampere.fleet.schedule import schedule
+from ampere.fleet.task import Task
+from ampere.meters.base import Provenance
+
+
+def work_of(fleet: Fleet, tasks: Sequence[Task]) -> Work:
+    """Jobs with what workers are sent for them.
+
+    Raises:
+        DataError: A job is more than plain steps, or nobody says how it is trained.
+    """
+    refuse_twins([task.name for task in tasks], "job")
+    workloads: dict[str, Mapping[str, Json]] = {}
+    steps: dict[str, int] = {}
+    for task in tasks:
+        for name in task.members:
+            fleet.find(name)
+        if not task.job.is_plain:
+            raise DataError(
+                f"job {task.name}: workers run plain steps: leave validation, loading, accumulation"
+                " and ranks out"
+            )
+        training = training_of_task(fleet, task)
+        workloads[task.name] = workload_of(task, training).to_json()
+        steps[task.name] = task.job.count(training.batch_size).steps
+    return Work(tuple(tasks), workloads, steps)
+
+
+@contextmanager
+def open_run(
+    folder: str | os.PathLike[str],
+    plan: Plan,
+    fleet: Fleet,
+    tasks: Sequence[Task],
+    *,
+    patience_s: float = 60.0,
+    say: Callable[[str], None] = lambda text: None,
+) -> Iterator[Runner]:
+    """A runner of a plan, with the logbook of this folder: a new one, or one that goes on.
+
+    Raises:
+        AmpereError: The plan is of others, or the logbook is, or somebody else keeps it.
+    """
+    work = work_of(fleet, tasks)
+    _refuse_strangers(plan, fleet, tasks)
+    opened = work.opened(fleet, secrets.token_hex(8), plan.begins)
+    with Logbook(folder, opened) as logbook:
+        planner = planner_of(plan, tasks)
+        runner = Runner(logbook, fleet, work, planner, patience_s=patience_s, say=say)
+        runner.begin(plan)
+        yield runner
+
+
+def _refuse_strangers(plan: Plan, fleet: Fleet, tasks: Sequence[Task]) -> None:
+    """A plan for devices that are gone, or of other jobs, before anything is written."""
+    jobs = {task.name for task in tasks}
+    for each in plan.assignments:
+        fleet.find(each.member)
+        if each.job not in jobs:
+            raise DataError(f"the plan has job {each.job}, which is not among the jobs: plan again")
+
+
+def planner_of(plan: Plan, tasks: Sequence[Task]) -> Planner:
+    """Plans what is left as the plan itself was made, with profiles that learned from what ran."""
+
+    def again(fleet: Fleet, rest: Sequence[Task], book: Book) -> Plan:
+        return schedule(
+            learned(fleet, tasks, done_by(book, fleet)),
+            rest,
+            confidence=plan.confidence,
+            objective=_objective(plan.objective),
+        )
+
+    return again
+
+
+def done_by(book: Book, fleet: Fleet) -> list[Done]:
+    """What the members of a fleet ran of each job, and what it took there."""
+    ran: dict[tuple[str, str], tuple[int, float, Provenance]] = {}
+    for chunk in book.chunks.values():
+        paid, key = chunk.paid, (chunk.sent.job, chunk.sent.member)
+        if paid is not None and paid.steps and paid.energy_j:
+            steps, energy_j, _ = ran.get(key, (0, 0.0, paid.provenance))
+            ran[key] = (steps + paid.steps, energy_j + paid.energy_j, paid.provenance)
+    names = {member.name for member in fleet}
+    return [
+        Done(job, member, steps, energy_j, provenance=provenance)
+        for (job, member), (steps, energy_j, provenance) in ran.items()
+        if member in names
+    ]
+
+
+def _objective(text: str) -> str | dict[str, float]:
+    """What a plan says of itself: one goal, or a mix such as `0.5 energy + 0.5 carbon`."""
+    parts = [part.split() for part in text.split(" + ")]
+    if not all(len(part) == 2 for part in parts):
+        return text
+    try:
+        return {name: float(weight) for weight, name in parts}
+    except ValueError:
+        return text
+
+
+def training_of_task(fleet: Fleet, task: Task) -> Training:
+    """How a job is trained wherever it runs: as it says, or as all that may run it agree on."""
+    if task.training is not None:
+        training = task.training
+    else:
+        members = [each for each in fleet if not task.members or each.name in task.members]
+        usual = {member.profile.training for member in members}
+        if len(usual) > 1:
+            raise DataError(
+                f"job {task.name}: profiles of the fleet were trained in different ways: say its"
+                " batch size and optimiser"
+            )
+        training = usual.pop()
+    if training.loss not in LOSSES:
+        raise DataError(
+            f"job {task.name}: a loss that is code cannot be sent: use {', '.join(LOSSES)}"
+        )
+    return training
+
+
+def workload_of(task: Task, training: Training) -> Workload:
+    """A model by its public name; any other by its layers, so that no code has to travel."""
+    model = task.model
+    if isinstance(model, str) and parse_name(model).is_settled:
+        return Workload(model=ModelSpec(model, _input_text(task), training))
+    layers = _layers(task, training)
+    for layer in layers:
+        structure_of(layer.kind)  # of a file of measurements, it could not be built
+    return Workload(layers)
+
+
+def _layers(task: Task, training: Training) -> tuple[Layer, ...]:
+    model = task.model
+    if isinstance(model, Sequence) and not isinstance(model, str):
+        return tuple(model)
+    from ampere.pytorch.models import read
+
+    return read(model, task.input, training)
+
+
+def _input_text(task: Task) -> str | None:
+    if task.input is None:
+        return None
+    from ampere.pytorch.example_inputs import as_inputs
+
+    return str(as_inputs(task.input))

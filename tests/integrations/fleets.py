@@ -1,0 +1,149 @@
+"""A fleet of simulated devices on this machine: its files, its processes, and ways to hurt them."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ampere.core.training import Training
+from ampere.core.workloads import Workload
+from ampere.devices.simulated import SimulatedDevice
+from ampere.fleet.files.members import read_fleet
+from ampere.fleet.plan import Plan
+from ampere.integrations.crew import Crew
+from ampere.integrations.dask import Place
+from ampere.integrations.station import TALLY, Tally
+from ampere.meters.base import Provenance
+from ampere.profiles.profile import Profile
+from ampere.pytorch.models import read
+from ampere.records.journal import Header
+from ampere.records.measurement import Measurement
+
+WIDTHS = ((4, 8), (6, 16), (2, 16), (6, 4), (3, 11), (5, 6))
+PATIENCE_S = 240.0  # for whatever must happen on a machine that does other things, too
+
+
+def quick_profile(device: str) -> Profile:
+    """What a simulated device teaches when it is asked directly: six members of a family."""
+    simulated = SimulatedDevice(device)
+    rows = []
+    for first, second in WIDTHS:
+        layers = read(f"zoo:lenet5(channels=[{first}, {second}])", None, Training())
+        before_j, before_s = simulated.spent_j, simulated.clock_s
+        simulated.burst(simulated.load(Workload(layers)).handle, 20_000)
+        energy_j, time_s = simulated.spent_j - before_j, simulated.clock_s - before_s
+        rows.append(
+            Measurement(layers, energy_j / 20_000, time_s / 20_000, provenance=Provenance.SIMULATED)
+        )
+    header = Header(simulated.fingerprint, {"name": "simulated"}, Provenance.SIMULATED)
+    return Profile(tuple(rows), header)
+
+
+def write_fleet(folder: Path, batteries: dict[str, str]) -> Path:
+    """`fleet.toml` with a member for each device, called like it."""
+    text = ""
+    for device, battery in batteries.items():
+        quick_profile(device).save(folder / f"{device}.ampere")
+        text += f'[[member]]\nname = "{device}"\nprofile = "{device}.ampere"\n'
+        text += f'battery = "{battery}"\nreserve = "10%"\n\n' if battery else "\n"
+    (folder / "fleet.toml").write_text(text)
+    return folder / "fleet.toml"
+
+
+def write_jobs(folder: Path, count: int, steps: int, chunk_steps: int) -> Path:
+    text = "".join(
+        f'[[job]]\nname = "job{i}"\nmodel = "zoo:lenet5(channels=[{3 + i % 3}, {6 + i % 5}])"\n'
+        f'steps = {steps}\noptimizer = "momentum"\nchunk_steps = {chunk_steps}\n\n'
+        for i in range(count)
+    )
+    (folder / "jobs.toml").write_text(text)
+    return folder / "jobs.toml"
+
+
+def write_plan(folder: Path, plan: Plan) -> Path:
+    (folder / "plan.json").write_text(json.dumps(plan.to_json(), allow_nan=False))
+    return folder / "plan.json"
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def wait_until(happened: Callable[[], bool], what: str) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < until_s, f"waited in vain until {what}"
+        time.sleep(0.02)
+
+
+@dataclass
+class Harbour:
+    """The processes of a fleet: a scheduler, and a worker for each member."""
+
+    folder: Path
+    place: Place
+    scheduler: subprocess.Popen[bytes] | None = None
+    workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.fleet = read_fleet(self.folder / "fleet.toml")
+        self.crew = Crew(self.fleet, self.folder / "workers", lambda text: None)
+
+    def start_scheduler(self) -> None:
+        words = ["fleet", "up", str(self.folder / "fleet.toml"), "--at", self.place.address]
+        words += ["--tls", os.fspath(self.place.tls)] if self.place.tls else []
+        log = (self.folder / "scheduler.log").open("wb")
+        with log:
+            command = [sys.executable, "-m", "ampere", *words]
+            self.scheduler = subprocess.Popen(command, stderr=log)
+        wait_until(self._listens, "the scheduler listens")
+
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex((self.place.host, self.place.port)) == 0
+
+    def start_worker(self, name: str) -> None:
+        command = self.crew.command(self.fleet.find(name), self.place)
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.workers[name] = subprocess.Popen(command, stderr=log)
+
+    def tally(self, name: str) -> Tally:
+        """What a worker's meter and battery show, whether it lives or not."""
+        return Tally.of((self.folder / "workers" / name / TALLY).read_bytes())
+
+    def kill_worker(self, name: str) -> None:
+        """In the middle of a chunk: as soon as it has paid for some of it."""
+        wait_until(lambda: self.tally(name).chunk_j > 0, f"{name} is at a chunk")
+        self.workers[name].kill()
+        self.workers[name].wait()
+
+    def kill_scheduler(self) -> None:
+        assert self.scheduler is not None
+        self.scheduler.kill()
+        self.scheduler.wait()
+
+    def end(self) -> None:
+        for process in [self.scheduler, *self.workers.values()]:
+            if process is not None:
+                process.kill()
+                process.wait()
+
+
+@contextmanager
+def a_harbour(folder: Path, tls: Path | None = None) -> Iterator[Harbour]:
+    harbour = Harbour(folder, Place("127.0.0.1", free_port(), tls))
+    try:
+        harbour.start_scheduler()
+        yield harbour
+    finally:
+        harbour.end()
