@@ -1,6 +1,6 @@
 """Quote: what a client of a federation says that a round of training takes of it.
 
-    Quote(samples=320, steps=20, energy_j=41.0, energy_j_bound=48.5, battery=Battery(900, 4000, 800))
+    Quote(samples=320, steps=20, energy_j=41, energy_j_bound=48, battery=Battery(900, 4000, 800))
 
 It comes from a device of somebody else's: numbers that cannot be are refused (`from_json`), and
 those that only are not true can harm nobody but the one who says them (`rounds.py`).
