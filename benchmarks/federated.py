@@ -43,11 +43,11 @@ sys.path[:0] = [str(APP), str(HERE.parent / "tests")]
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict  # noqa: E402, I001
 from flwr.serverapp import Grid  # noqa: E402
 from flwr.serverapp.strategy import FedAvg  # noqa: E402
-from integrations.federation import Federation  # noqa: E402
-from integrations.local_grid import LocalGrid  # noqa: E402
+from integrations.federation import Federation  # type: ignore[import-not-found]  # noqa: E402
+from integrations.local_grid import LocalGrid  # type: ignore[import-not-found]  # noqa: E402
 from phones import client  # noqa: E402
 from phones.server import accuracy, first_arrays, story  # noqa: E402
-from phones.world import CHOSEN, DEVICES, ROUNDS, phones  # noqa: E402
+from phones.world import CHOSEN, DEVICES, ROUNDS, STEPS, phones  # noqa: E402
 
 import ampere  # noqa: E402
 from ampere.devices.simulated import SimulatedDevice  # noqa: E402
@@ -65,7 +65,7 @@ BARS = (
 )
 
 
-class ByChance(FedAvg):
+class ByChance(FedAvg):  # type: ignore[misc]  # Any, where Flower is not installed
     """Three of those that are there; FedAvg's own waits for ever where there are fewer."""
 
     def __init__(self, seed: int) -> None:
@@ -104,9 +104,11 @@ class Watcher:
         self.there: list[int] = []
 
     def body(self, node: int) -> client.Body:
+        """A phone as it is in this round."""
         return client.Body(self.grid.contexts[node], self.round)
 
     def is_there(self, node: int) -> bool:
+        """A phone at its reserve has switched itself off."""
         return self.body(node).usable_j > 0
 
     def judge(self, number: int, arrays: ArrayRecord) -> MetricRecord:
@@ -121,10 +123,11 @@ class Watcher:
     def can_afford(self, node: int) -> bool:
         """A whole round, by what such rounds take at most in earnest."""
         body = self.body(node)
-        return 1.1 * body.phone.training_j(0, client.STEPS) <= body.usable_j
+        return 1.1 * body.phone.training_j(0, STEPS) <= body.usable_j
 
     def total_j(self, name: str) -> float:
-        return sum(float(self.body(node).state[name]) for node in self.grid.contexts)  # type: ignore[arg-type]
+        """Of all phones."""
+        return sum(float(self.body(node).state[name]) for node in self.grid.contexts)
 
 
 def make_profiles(folder: Path) -> None:
@@ -141,9 +144,7 @@ def run_here(choice: str, seed: int, rounds: int, profiles: Path) -> dict[str, A
     watcher = Watcher(seed, quotes, profiles)
     strategy = ByChance(seed) if choice == "random" else EnergyAware(CHOSEN)
     begin_s = time.perf_counter()
-    strategy.start(
-        watcher.grid, first_arrays(seed), num_rounds=rounds, evaluate_fn=watcher.judge
-    )
+    strategy.start(watcher.grid, first_arrays(seed), num_rounds=rounds, evaluate_fn=watcher.judge)
     if isinstance(strategy, EnergyAware):
         asked = [[each.name for each in done.invitations] for done in strategy.history]
         dropped = sum(len(done.dropped) for done in strategy.history)
@@ -253,7 +254,10 @@ def tables(kept: dict[str, Any]) -> str:
 
 
 def means(rows: Sequence[dict[str, Any]]) -> list[str]:
-    lines = ["| mean of seeds | accuracy | dropouts | joules of work | wasted |", "|---|---|---|---|---|"]
+    lines = [
+        "| mean of seeds | accuracy | dropouts | joules of work | wasted |",
+        "|---|---|---|---|---|",
+    ]
     for choice in CHOICES:
         own = [row for row in rows if row["choice"] == choice]
         right = fmean(fmean(row["accuracies"][-LAST:]) for row in own)
@@ -272,10 +276,7 @@ def main() -> None:
     parser.add_argument("--no-superlink", action="store_true")
     args = parser.parse_args()
     logging.getLogger("flwr").setLevel(logging.ERROR)
-    if args.tables:
-        kept = json.loads(KEPT.read_text())
-    else:
-        kept = measure(args)
+    kept = json.loads(KEPT.read_text()) if args.tables else measure(args)
     text = tables(kept)
     print(text)
     if not args.quick:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -77,14 +78,10 @@ class Federation:
             if process.poll() is None:
                 process.terminate()
         for process in self.processes:
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(10)
-            except subprocess.TimeoutExpired:
-                pass
-            try:  # what it started is in its group, still
+            with suppress(ProcessLookupError):  # what it started is in its group, still
                 os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             process.wait(10)
 
     def logs(self) -> str:

@@ -1,4 +1,4 @@
-"""A grid in this process: a ClientApp's nodes one after the other, without SuperLink and SuperNodes.
+"""A grid in this process: an app's nodes one after the other, without SuperLink and SuperNodes.
 
     grid = LocalGrid(app, {1: {"partition-id": 0}, 2: {"partition-id": 1}})
     strategy.start(grid, arrays, num_rounds=3)

@@ -1,4 +1,4 @@
-"""EnergyAware over Flower's own messages, in one process: who is asked, who trains, who is left out."""
+"""EnergyAware over Flower's own messages, in one process: who is asked, trains, is left out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="pip install 'ampere-energy[flower]'")
 
-from flwr.app import (  # noqa: E402
+from flwr.app import (
     ArrayRecord,
     ConfigRecord,
     Context,
@@ -20,24 +20,24 @@ from flwr.app import (  # noqa: E402
     MetricRecord,
     RecordDict,
 )
-from flwr.clientapp import ClientApp  # noqa: E402
-from flwr.serverapp.strategy import FedMedian  # noqa: E402
+from flwr.clientapp import ClientApp
+from flwr.serverapp.strategy import FedMedian
 
-from ampere.errors import Refused  # noqa: E402
-from ampere.fleet.member import Battery  # noqa: E402
-from ampere.fleet.quotes import Quote  # noqa: E402
-from ampere.pytorch.models import read  # noqa: E402
-from ampere.integrations.flower import (  # noqa: E402
+from ampere.errors import Refused
+from ampere.fleet.member import Battery
+from ampere.fleet.quotes import Quote
+from ampere.integrations.flower import (
     QUOTE,
     STEPS,
     EnergyAware,
     quote,
     steps_now,
 )
-from fleet.clients import a_quote  # noqa: E402
-from integrations.cases import known_profile  # noqa: E402
-from integrations.local_grid import LocalGrid, enter_task  # noqa: E402
-from plain_rows import layer  # noqa: E402
+from ampere.pytorch.models import read
+from fleet.clients import a_quote
+from integrations.cases import known_profile
+from integrations.local_grid import LocalGrid, enter_task
+from plain_rows import layer
 
 ROUND_J = 1.1 * 32.0  # the bound of a round of `a_quote()`
 Behaviour = Callable[[RecordDict], None]
@@ -320,7 +320,7 @@ def test_a_quote_is_what_the_profile_says() -> None:
     assert isinstance(said, ConfigRecord)
     own = Quote.from_json(dict(said))
     assert own.energy_j == pytest.approx(2.0 + estimate.energy_j)
-    low, high = estimate.energy_j_interval  # of 90 %, so 95 % stay under its end
+    _, high = estimate.energy_j_interval  # of 90 %, so 95 % stay under its end
     assert own.energy_j is not None and own.energy_j_bound is not None
     assert own.energy_j < own.energy_j_bound < 2.0 + high
     assert own.time_s == pytest.approx(estimate.time_s)

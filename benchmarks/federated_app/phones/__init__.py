@@ -1,1 +1,1 @@
-"""A Flower app of benchmarks/federated.py: devices, batteries and data are simulated, training is real."""
+"""The app of benchmarks/federated.py: simulated devices and batteries, real training."""

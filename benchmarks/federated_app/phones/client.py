@@ -1,6 +1,6 @@
 """Client: trains its part of the digits while its battery lasts.
 
-    client=3 seed=0 profiles="folder" quotes="profile"      # or flops, or none
+client=3 seed=0 profiles="folder" quotes="profile"      # or flops, or none
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from phones.world import BATCH, STANDS_FOR, STEPS, Phone, digits, parts, phones
 
 from ampere.estimators.baselines.flops import fit_flops
 from ampere.fleet.member import Battery
@@ -24,6 +23,7 @@ from ampere.profiles.estimate import bound, estimate
 from ampere.profiles.profile import Profile
 from ampere.pytorch.models import read
 from ampere.zoo.lenet5 import LeNet5
+from phones.world import BATCH, STANDS_FOR, STEPS, Phone, digits, parts, phones
 
 app = ClientApp()
 torch.set_num_threads(1)
@@ -44,13 +44,14 @@ class Body:
             begin = {"battery_j": self.phone.charge_j, "round": 1, "spent_j": 0.0, "wasted_j": 0.0}
             context.state["body"] = ConfigRecord(begin)
         self.state = context.state.config_records["body"]
-        while int(self.state["round"]) < number:  # type: ignore[arg-type]
-            self.state["battery_j"] = self.phone.after(self.battery_j, int(self.state["round"]))  # type: ignore[arg-type]
-            self.state["round"] = int(self.state["round"]) + 1  # type: ignore[arg-type]
+        while int(self.state["round"]) < number:
+            self.state["battery_j"] = self.phone.after(self.battery_j, int(self.state["round"]))
+            self.state["round"] = int(self.state["round"]) + 1
 
     @property
     def battery_j(self) -> float:
-        return float(self.state["battery_j"])  # type: ignore[arg-type]
+        """What is in it."""
+        return float(self.state["battery_j"])
 
     @property
     def usable_j(self) -> float:
@@ -65,10 +66,11 @@ class Body:
         if self.usable_j < float("inf"):
             self.state["battery_j"] = self.battery_j - spent_j
         name = "spent_j" if lasted else "wasted_j"
-        self.state[name] = float(self.state[name]) + spent_j  # type: ignore[arg-type]
+        self.state[name] = float(self.state[name]) + spent_j
         return lasted
 
     def quote(self, spent_j: float | None = None) -> ConfigRecord:
+        """What a round takes, by its profile or by FLOPs."""
         phone, settings = self.phone, self._context.node_config
         capacity_j = phone.capacity_j
         battery = (
@@ -104,13 +106,13 @@ def by_flops(path: str, radio_j: float) -> Quote:
     )
 
 
-@app.query()
+@app.query()  # type: ignore[untyped-decorator]
 def told(message: Message, context: Context) -> Message:
     body = Body(context, int(message.content["config"]["server-round"]))
     return Message(RecordDict({QUOTE: body.quote()}), reply_to=message)
 
 
-@app.train()
+@app.train()  # type: ignore[untyped-decorator]
 def trained(message: Message, context: Context) -> Message:
     number, quotes = int(message.content["config"]["server-round"]), context.node_config["quotes"]
     body = Body(context, number)
@@ -139,5 +141,6 @@ def train(model: LeNet5, phone: Phone, number: int, steps: int) -> None:
         images, labels = next(batches)
         optimizer.zero_grad()
         predicted = model(torch.as_tensor(images, dtype=torch.float32))
-        torch.nn.functional.cross_entropy(predicted, torch.as_tensor(labels)).backward()
+        loss = torch.nn.functional.cross_entropy(predicted, torch.as_tensor(labels))
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

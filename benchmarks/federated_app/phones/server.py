@@ -9,16 +9,16 @@ from typing import Any
 import torch
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
-from phones.client import make_model
-from phones.world import CHOSEN, DEVICES, digits
 
 from ampere.fleet.attendance import Round
 from ampere.integrations.flower import EnergyAware
+from phones.client import make_model
+from phones.world import CHOSEN, DEVICES, digits
 
 app = ServerApp()
 
 
-@app.main()
+@app.main()  # type: ignore[untyped-decorator]
 def main(grid: Grid, context: Context) -> None:
     settings = context.run_config
     seed, accuracies = int(settings["seed"]), []
@@ -52,7 +52,7 @@ def accuracy(arrays: ArrayRecord, seed: int) -> float:
 
 
 def story(done: Round) -> list[dict[str, Any]]:
-    """Who trained: nodes have other numbers in each federation, but no two quote the same joules."""
+    """Who trained: each federation numbers nodes anew, but no two quote the same joules."""
     return sorted(
         (
             {

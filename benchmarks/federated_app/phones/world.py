@@ -15,8 +15,9 @@ import numpy as np
 
 from ampere.acquisition.families import read_network
 from ampere.core.arrays import Ints
-from ampere.datasets.samples import Dataset
+from ampere.core.training import Training
 from ampere.datasets.digits import open_digits
+from ampere.datasets.samples import Dataset
 from ampere.devices.simulated import SimulatedDevice
 
 DEVICES = ("server", "xavier", "tx2", "oppo", "iphone", "oppo")  # the first one has no battery
@@ -85,7 +86,7 @@ def spent_j(device: str, seed: int, steps: int) -> float:
 
 @cache
 def _workload():  # type: ignore[no-untyped-def]
-    return read_network("zoo:lenet5", None, None).workload
+    return read_network("zoo:lenet5", None, Training(batch_size=BATCH)).workload
 
 
 @cache

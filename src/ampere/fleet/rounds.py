@@ -112,7 +112,11 @@ def choose(candidates: Sequence[Candidate], terms: Terms) -> Choice:
     ready = [(each, steps) for each, steps in able if _may_again(each, terms)]
     patience = terms.patience or 2 * -(-len(able) // terms.clients)
     usual_loss = median([each.quote.loss for each, _ in ready if each.quote.loss] or [1.0])
-    ranked = sorted(ready, key=lambda each: _rank(*each, patience, usual_loss, terms.utility))
+
+    def rank(each: tuple[Candidate, int]) -> tuple[float, ...]:
+        return _rank(each[0], each[1], patience, usual_loss, terms.utility)
+
+    ranked = sorted(ready, key=rank)
     invitations = [_invite(*each) for each in ranked[: terms.clients]]
     return Choice(tuple(invitations), refusals)
 

@@ -26,8 +26,9 @@ except ModuleNotFoundError as error:
         name="flwr",
     ) from None
 
+from ampere.fleet.member import Battery
 from ampere.integrations.flower.records import QUOTE, STEPS, quote, steps_now
 from ampere.integrations.flower.strategy import EnergyAware
 
-__all__ = ["QUOTE", "STEPS", "EnergyAware", "quote", "steps_now"]
+__all__ = ["QUOTE", "STEPS", "Battery", "EnergyAware", "quote", "steps_now"]
 del _flwr

@@ -42,7 +42,7 @@ LOOK_S = 1.0  # between two looks at who is there
 GRACE_S = 15.0  # a reply that is due is on its way
 
 
-class EnergyAware(FedAvg):
+class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not installed
     """Federated averaging over clients that can afford it, the cheapest samples first.
 
     Args:
@@ -149,9 +149,12 @@ class EnergyAware(FedAvg):
         done = self.book.close_round()
         if done.dropped:
             log.warning("round %s: no work came back from %s", server_round, list(done.dropped))
+        averaged: tuple[ArrayRecord | None, MetricRecord | None]
         if self.aggregation is not None:
-            return self.aggregation.aggregate_train(server_round, usable)
-        return super().aggregate_train(server_round, usable)
+            averaged = self.aggregation.aggregate_train(server_round, usable)
+        else:
+            averaged = super().aggregate_train(server_round, usable)
+        return averaged
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -1,6 +1,6 @@
 """Phones that train LeNet-5 on a part of the digits; some of them misbehave, as their node says.
 
-    profile="oppo.ampere" battery=50.0 part=0 parts=3 behaviour="garbage" pids="folder"
+profile="oppo.ampere" battery=50.0 part=0 parts=3 behaviour="garbage" pids="folder"
 """
 
 from __future__ import annotations
