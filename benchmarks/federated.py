@@ -47,7 +47,7 @@ from integrations.federation import Federation  # type: ignore[import-not-found]
 from integrations.local_grid import LocalGrid  # type: ignore[import-not-found]  # noqa: E402
 from phones import client  # noqa: E402
 from phones.server import accuracy, first_arrays, story  # noqa: E402
-from phones.world import CHOSEN, DEVICES, ROUNDS, STEPS, phones  # noqa: E402
+from phones.world import CHOSEN, DEVICES, ROUNDS, STEPS, phones, spent_j  # noqa: E402
 
 import ampere  # noqa: E402
 from ampere.devices.simulated import SimulatedDevice  # noqa: E402
@@ -149,15 +149,17 @@ def run_here(choice: str, seed: int, rounds: int, profiles: Path) -> dict[str, A
         asked = [[each.name for each in done.invitations] for done in strategy.history]
         dropped = sum(len(done.dropped) for done in strategy.history)
         stories = [story(done) for done in strategy.history]
+        steps = sum(row["steps"] for rows in stories for row in rows if row["came_back"])
     else:
         asked, stories = strategy.chosen, []
-        trained = sum(map(len, asked))
-        dropped = trained - sum(came_back(watcher.grid))
+        returned = sum(came_back(watcher.grid))
+        dropped, steps = sum(map(len, asked)) - returned, STEPS * returned
     return {
         "choice": choice,
         "seed": seed,
         "asked": asked,
         "dropped": dropped,
+        "whole_rounds": steps / STEPS,
         "accuracies": watcher.accuracies,
         "spent_j": watcher.total_j("spent_j"),
         "wasted_j": watcher.total_j("wasted_j"),
@@ -227,19 +229,19 @@ def tables(kept: dict[str, Any]) -> str:
         f"Machine: {kept['machine']} Wanted: {kept['bars']}.",
         "",
         f"| choice | seed | accuracy, last {LAST} rounds | rounds to {GOAL:.0%} | asked | dropouts"
-        " | joules of work | wasted | J a percent | longest wait of one that could | queries |",
+        " | trained, in whole rounds | joules of work | wasted | longest wait of one that could"
+        " | queries |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in kept["rows"]:
         right = fmean(row["accuracies"][-LAST:])
-        total_j = row["spent_j"] + row["wasted_j"]
         lines.append(
             f"| {row['choice']} | {row['seed']} | {100 * right:.1f} % | {reached(row)}"
-            f" | {sum(map(len, row['asked']))} | {row['dropped']} | {row['spent_j']:.0f}"
-            f" | {row['wasted_j']:.0f} | {total_j / (100 * right):.1f} | {row['longest_wait']}"
-            f" | {row['queries']} |"
+            f" | {sum(map(len, row['asked']))} | {row['dropped']}"
+            f" | {row['whole_rounds']:.1f} | {row['spent_j']:.0f} | {row['wasted_j']:.0f}"
+            f" | {row['longest_wait']} | {row['queries']} |"
         )
-    lines += ["", *means(kept["rows"])]
+    lines += ["", *means(kept["rows"]), "", *quote_table(kept["quotes"])]
     if kept.get("agreement"):
         same = kept["agreement"]
         lines += [
@@ -253,16 +255,48 @@ def tables(kept: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def quote_table(quotes: dict[str, dict[str, Any]]) -> list[str]:
+    lines = [
+        "| a whole round on | J, ten times | quoted by profile, 90 % | by FLOPs, 90 % |",
+        "|---|---|---|---|",
+    ]
+    for name, row in quotes.items():
+        true_j, (low, high) = row["true_j"], row["range_j"]
+        told = " | ".join(
+            f"{middle:.2f} ({100 * (middle / true_j - 1):+.0f} %), {most:.2f}"
+            for middle, most in (row["profile"], row["flops"])
+        )
+        lines.append(f"| {name} | {true_j:.2f} ({low:.2f} to {high:.2f}) | {told} |")
+    return lines
+
+
+def quotes_of(profiles: Path) -> dict[str, dict[str, Any]]:
+    """What clients say that a round takes, radio left out, and what it takes."""
+    rows = {}
+    for name in sorted(set(DEVICES)):
+        path = str(profiles / f"{name}.ampere")
+        truth = [spent_j(name, seed, STEPS) for seed in range(10)]
+        said = (client.by_profile(path, 0.0), client.by_flops(path, 0.0))
+        pairs = [[each.energy_j, each.energy_j_bound] for each in said]
+        rows[name] = {
+            "true_j": fmean(truth),
+            "range_j": [min(truth), max(truth)],
+            **dict(zip(("profile", "flops"), pairs, strict=True)),
+        }
+    return rows
+
+
 def means(rows: Sequence[dict[str, Any]]) -> list[str]:
     lines = [
-        "| mean of seeds | accuracy | dropouts | joules of work | wasted |",
-        "|---|---|---|---|---|",
+        "| mean of seeds | accuracy | dropouts | trained | joules of work | wasted |",
+        "|---|---|---|---|---|---|",
     ]
     for choice in CHOICES:
         own = [row for row in rows if row["choice"] == choice]
         right = fmean(fmean(row["accuracies"][-LAST:]) for row in own)
         lines.append(
             f"| {choice} | {100 * right:.1f} % | {fmean(row['dropped'] for row in own):.1f}"
+            f" | {fmean(row['whole_rounds'] for row in own):.1f}"
             f" | {fmean(row['spent_j'] for row in own):.0f}"
             f" | {fmean(row['wasted_j'] for row in own):.0f} |"
         )
@@ -298,6 +332,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         profiles = Path(folder)
         make_profiles(profiles)
+        kept["quotes"] = quotes_of(profiles)
         for choice in CHOICES:
             for seed in seeds:
                 kept["rows"].append(run_here(choice, seed, rounds, profiles))

@@ -14,18 +14,20 @@ from fleet.clients import a_quote, quotes
 ROUND_J = 1.1 * 32.0  # the bound of a round of `a_quote()`
 
 
-def test_a_client_is_asked_once_and_again_when_it_has_not_told_for_long() -> None:
+def test_a_client_is_asked_once_and_again_some_rounds_after_it_had_too_little() -> None:
     book = Attendance(Terms(1), quotes_last=3)
     book.open_round(1, [7, 8])
     assert book.to_ask() == [7, 8]
-    book.told(7, a_quote())
+    book.told(7, a_quote(left_j=1.0))
     book.told(8, a_quote())
     for number in (2, 3):
         book.open_round(number, [7, 8])
         assert book.to_ask() == []
-    book.told(8, a_quote())
     book.open_round(4, [7, 8])
     assert book.to_ask() == [7]
+    book.told(7, a_quote(left_j=1.0, plugged_in=True))
+    book.open_round(40, [7, 8])
+    assert book.to_ask() == []
 
 
 def test_who_comes_later_is_asked_and_who_is_gone_is_not_chosen() -> None:

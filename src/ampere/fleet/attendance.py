@@ -56,10 +56,11 @@ class Attendance:
 
     Args:
         terms: How clients are chosen.
-        quotes_last: Rounds after which a client that did not tell anew is asked again.
+        quotes_last: Rounds after which a client that could not afford one is asked again. All
+            others tell by themselves, since their turn comes.
     """
 
-    def __init__(self, terms: Terms, quotes_last: int = 10) -> None:
+    def __init__(self, terms: Terms, quotes_last: int = 5) -> None:
         self.terms = terms
         self.quotes_last = quotes_last
         self.round = 0
@@ -80,15 +81,16 @@ class Attendance:
             del self._entries[name]
 
     def to_ask(self) -> list[int]:
-        """Who is there, does not rest, and has told nothing, or nothing of late."""
+        """Who is there, does not rest, and has told nothing, or that it had too little."""
+        refused = choose(self.candidates(), self.terms).refusals
         return [
             name
             for name in sorted(self._here)
-            if not self._rests(name) and self._is_stale(self._entries[name])
+            if not self._rests(name) and self._is_stale(self._entries[name], name in refused)
         ]
 
-    def _is_stale(self, entry: Entry) -> bool:
-        return entry.quote is None or self.round - entry.quoted >= self.quotes_last
+    def _is_stale(self, entry: Entry, refused: bool) -> bool:
+        return entry.quote is None or (refused and self.round - entry.quoted >= self.quotes_last)
 
     def _rests(self, name: int) -> bool:
         return self._entries[name].rests_until > self.round

@@ -3,7 +3,7 @@
     round 1    every client is asked once: what does a round take of you?   (`@app.query`)
     each       those that can afford it train, as many steps as fit         (`@app.train`)
                their replies bring weights and the next quote
-    later      only newcomers, and who has not told for long, are asked again
+    later      only newcomers, and who had too little some rounds ago, are asked again
 
 Every message starts a process on the client, which takes seconds: so asking is rare. Messages live
 for `reply_s`, not for Flower's twelve hours. The reply of a dead node comes from the SuperLink, not
@@ -53,7 +53,7 @@ class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not ins
         most_share: Of the rounds, in which one client takes part at most.
         round_s: Seconds that a round may take; slower clients train fewer steps.
         utility: How much it counts that a client's samples are learned badly still.
-        quotes_last: Rounds after which a client that did not tell anew is asked again.
+        quotes_last: Rounds after which a client that could not afford one is asked again.
         ask_s: Seconds that clients have to quote.
         reply_s: Seconds that they have to train and to evaluate.
         aggregation: Another strategy of Flower's whose way to aggregate is used, such as
@@ -73,7 +73,7 @@ class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not ins
         most_share: float = 1.0,
         round_s: float | None = None,
         utility: float = 0.0,
-        quotes_last: int = 10,
+        quotes_last: int = 5,
         ask_s: float = 120.0,
         reply_s: float = 600.0,
         aggregation: Strategy | None = None,
