@@ -24,8 +24,8 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp.strategy import FedMedian
 
 from ampere.errors import Refused
+from ampere.fleet.federation.quotes import Quote
 from ampere.fleet.member import Battery
-from ampere.fleet.quotes import Quote
 from ampere.integrations.flower import (
     QUOTE,
     STEPS,
@@ -34,7 +34,7 @@ from ampere.integrations.flower import (
     steps_now,
 )
 from ampere.pytorch.models import read
-from fleet.clients import a_quote
+from fleet.federation.clients import a_quote
 from integrations.cases import known_profile
 from integrations.local_grid import LocalGrid, enter_task
 from plain_rows import layer

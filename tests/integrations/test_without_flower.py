@@ -6,8 +6,8 @@ import sys
 
 def test_the_line_says_what_to_install() -> None:
     code = (
-        "import sys; sys.modules['flwr'] = None; import ampere.fleet.attendance,"
-        " ampere.fleet.quoting\nimport ampere.integrations.flower"
+        "import sys; sys.modules['flwr'] = None; import ampere.fleet.federation.attendance,"
+        " ampere.fleet.federation.quoting\nimport ampere.integrations.flower"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1

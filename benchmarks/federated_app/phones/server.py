@@ -10,7 +10,7 @@ import torch
 from flwr.app import ArrayRecord, Context, MetricRecord
 from flwr.serverapp import Grid, ServerApp
 
-from ampere.fleet.attendance import Round
+from ampere.fleet.federation.attendance import Round
 from ampere.integrations.flower import EnergyAware
 from phones.client import make_model
 from phones.world import CHOSEN, DEVICES, digits

@@ -10,7 +10,7 @@
     strategy = EnergyAware(clients=3)
     strategy.start(grid, arrays, num_rounds=30)
 
-docs/flower.md has both in full. How clients are chosen is pure, without Flower: `fleet.rounds`.
+docs/flower.md has both in full. How clients are chosen is pure, without Flower: `fleet.federation`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ except ModuleNotFoundError as error:
     ) from None
 
 from ampere.fleet.member import Battery
-from ampere.integrations.flower.records import QUOTE, STEPS, quote, steps_now
+from ampere.integrations.flower.quoting import QUOTE, STEPS, quote, steps_now
 from ampere.integrations.flower.strategy import EnergyAware
 
 __all__ = ["QUOTE", "STEPS", "Battery", "EnergyAware", "quote", "steps_now"]

@@ -24,16 +24,15 @@ from flwr.serverapp.strategy import FedAvg, Result, Strategy
 
 from ampere.core import units
 from ampere.errors import DataError
-from ampere.fleet.attendance import Attendance, Round
-from ampere.fleet.quotes import Quote
-from ampere.fleet.rounds import Choice, Terms
-from ampere.integrations.flower.records import (
-    STEPS,
+from ampere.fleet.federation.attendance import Attendance, Round
+from ampere.fleet.federation.quotes import Quote
+from ampere.fleet.federation.rounds import Choice, Terms
+from ampere.integrations.flower.quoting import STEPS, read_quote
+from ampere.integrations.flower.replies import (
     Shapes,
     alike,
     check_arrays,
     check_metrics,
-    read_quote,
     shapes_of,
 )
 

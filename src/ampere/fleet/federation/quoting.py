@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.errors import DataError
+from ampere.fleet.federation.quotes import Quote
 from ampere.fleet.member import Battery
-from ampere.fleet.quotes import Quote
 from ampere.profiles.estimate import Estimate, bound
 from ampere.profiles.job import Job
 from ampere.profiles.profile import Profile

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.errors import DataError
+from ampere.fleet.federation.quotes import Quote
 from ampere.fleet.member import Battery
-from ampere.fleet.quotes import Quote
 from ampere.meters.base import Provenance
-from fleet.clients import a_quote, joules, quotes
+from fleet.federation.clients import a_quote, joules, quotes
 
 FULL: dict[str, Any] = {
     "samples": 320,

@@ -1,6 +1,6 @@
-"""Records: what goes between server and clients beside weights, and whether it can be used.
+"""Replies: which of them can be averaged.
 
-A reply comes from a stranger. Flower's own aggregation stops the whole run if one reply has another
+They come from strangers. Flower's own aggregation stops the whole run if one reply has another
 record than the others, and one NaN makes the model NaN: such replies are left out instead.
 """
 
@@ -9,58 +9,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping
-from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import ArrayRecord, Message, RecordDict
 
-from ampere.errors import DataError, Refused
-from ampere.fleet.quotes import MOST_STEPS, Quote
-from ampere.fleet.quoting import quote_round
-
-QUOTE = "quote"  # the ConfigRecord of a reply that a quote stands in
-STEPS = "local-steps"  # in the config of a training message: how many steps to train
+from ampere.errors import DataError
+from ampere.fleet.federation.quotes import MOST_STEPS
 
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
-
-
-def quote(*args: Any, **settings: Any) -> ConfigRecord:
-    """What a round takes of this client, to be sent; the arguments are those of `quote_round`.
-
-    A ConfigRecord, since a second MetricRecord in a reply would stop Flower's aggregation.
-    """
-    return ConfigRecord(quote_round(*args, **settings).to_json())
-
-
-def steps_now(message: Message, said: ConfigRecord, config_key: str = "config") -> int:
-    """How many of the steps that it was asked for a client can afford at this moment.
-
-    The server chose by an older quote, and a phone is used meanwhile: the client has the last word.
-
-    Args:
-        message: To train.
-        said: The client's quote as of now.
-        config_key: Where the message's settings are.
-
-    Raises:
-        Refused: Not one step fits any more. Flower sends the error back; the client rests.
-    """
-    own = Quote.from_json(dict(said), QUOTE)
-    asked = int(message.content.config_records[config_key].get(STEPS, own.steps))
-    steps = min(asked, own.steps_within(own.usable_j))
-    if steps < 1:
-        raise Refused(f"a round may take {own.energy_j_bound} J, {own.usable_j} J are left")
-    return steps
-
-
-def read_quote(content: RecordDict) -> Quote | None:
-    """The quote in a reply; None if there is none.
-
-    Raises:
-        DataError: It has numbers that cannot be.
-    """
-    record = content.config_records.get(QUOTE)
-    return None if record is None else Quote.from_json(dict(record), QUOTE)
 
 
 def shapes_of(arrays: ArrayRecord) -> Shapes:

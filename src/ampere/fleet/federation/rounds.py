@@ -18,7 +18,7 @@ from statistics import median
 
 from ampere.core import units
 from ampere.errors import DataError
-from ampere.fleet.quotes import Quote
+from ampere.fleet.federation.quotes import Quote
 
 SURPRISING = 3.0  # a loss counts as at most so many times the median of all
 

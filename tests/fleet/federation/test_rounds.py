@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.errors import DataError
-from ampere.fleet.attendance import Attendance
+from ampere.fleet.federation.attendance import Attendance
+from ampere.fleet.federation.quotes import Quote
+from ampere.fleet.federation.rounds import Candidate, Terms, choose
 from ampere.fleet.member import Battery
-from ampere.fleet.quotes import Quote
-from ampere.fleet.rounds import Candidate, Terms, choose
-from fleet.clients import STEPS, a_candidate, a_quote, quotes
+from fleet.federation.clients import STEPS, a_candidate, a_quote, quotes
 
 
 def names(candidates: list[Candidate], terms: Terms) -> list[int]:

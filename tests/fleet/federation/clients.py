@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from ampere.fleet.federation.quotes import Quote
+from ampere.fleet.federation.rounds import Candidate
 from ampere.fleet.member import Battery
-from ampere.fleet.quotes import Quote
-from ampere.fleet.rounds import Candidate
 
 STEPS, SAMPLES = 20, 320
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ampere.fleet.quotes import Quote
-from ampere.fleet.rounds import Candidate, Choice, Invitation, Terms, choose
+from ampere.fleet.federation.quotes import Quote
+from ampere.fleet.federation.rounds import Candidate, Choice, Invitation, Terms, choose
 
 LONGEST_REST = 64  # rounds
 FORGOTTEN_AFTER = 200  # rounds without a sign

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.fleet.attendance import FORGOTTEN_AFTER, Attendance
-from ampere.fleet.rounds import Terms
-from fleet.clients import a_quote, quotes
+from ampere.fleet.federation.attendance import FORGOTTEN_AFTER, Attendance
+from ampere.fleet.federation.rounds import Terms
+from fleet.federation.clients import a_quote, quotes
 
 ROUND_J = 1.1 * 32.0  # the bound of a round of `a_quote()`
 
