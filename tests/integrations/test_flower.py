@@ -25,6 +25,7 @@ from flwr.serverapp.strategy import FedMedian
 
 from ampere.errors import Refused
 from ampere.fleet.federation.quotes import Quote
+from ampere.fleet.federation.quoting import quote_round
 from ampere.fleet.member import Battery
 from ampere.integrations.flower import (
     QUOTE,
@@ -33,11 +34,9 @@ from ampere.integrations.flower import (
     quote,
     steps_now,
 )
-from ampere.pytorch.models import read
 from fleet.federation.clients import a_quote
 from integrations.cases import known_profile
 from integrations.local_grid import LocalGrid, enter_task
-from plain_rows import layer
 
 ROUND_J = 1.1 * 32.0  # the bound of a round of `a_quote()`
 Behaviour = Callable[[RecordDict], None]
@@ -313,26 +312,12 @@ def test_only_those_evaluate_that_could_train() -> None:
     assert result.evaluate_metrics_clientapp[1]["accuracy"] == 0.5
 
 
-def test_a_quote_is_what_the_profile_says() -> None:
-    profile, battery = known_profile(), Battery(900.0, 4000.0, 800.0)
-    said = quote(profile, "zoo:cnn5", steps=20, batch_size=10, battery=battery, fixed_j=2.0)
-    estimate = profile.estimate("zoo:cnn5", steps=20)
+def test_a_quote_is_sent_as_a_config_record() -> None:
+    battery = Battery(900.0, 4000.0, 800.0)
+    said = quote(known_profile(), "zoo:cnn5", steps=20, batch_size=10, battery=battery)
     assert isinstance(said, ConfigRecord)
-    own = Quote.from_json(dict(said))
-    assert own.energy_j == pytest.approx(2.0 + estimate.energy_j)
-    _, high = estimate.energy_j_interval  # of 90 %, so 95 % stay under its end
-    assert own.energy_j is not None and own.energy_j_bound is not None
-    assert own.energy_j < own.energy_j_bound < 2.0 + high
-    assert own.time_s == pytest.approx(estimate.time_s)
-    assert (own.samples, own.steps, own.battery) == (200, 20, battery)
-
-
-def test_without_a_profile_or_with_one_of_other_layers_there_are_no_joules() -> None:
-    plain = Quote.from_json(dict(quote(None, "zoo:cnn5", steps=20, batch_size=10)))
-    assert (plain.energy_j, plain.samples) == (None, 200)
-    layers = (layer("never seen"), *read("zoo:cnn5", None, known_profile().training))
-    partly = quote(known_profile(), layers, steps=20, batch_size=10)
-    assert Quote.from_json(dict(partly)).energy_j is None
+    own = quote_round(known_profile(), "zoo:cnn5", steps=20, batch_size=10, battery=battery)
+    assert Quote.from_json(dict(said)) == own
 
 
 def test_the_client_has_the_last_word() -> None:

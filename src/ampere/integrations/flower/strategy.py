@@ -96,8 +96,12 @@ class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not ins
 
     def summary(self) -> None:
         """Log how clients are chosen."""
-        log.info("\t├──> %s, clients chosen by joules", self.book.terms)
-        super().summary()
+        terms = self.book.terms
+        log.info("\t├──> Clients are chosen by joules: %s in a round", terms.clients)
+        log.info("\t│\t├──Patience: %s rounds", terms.patience or "as many as need be")
+        log.info("\t│\t├──Least share of a round: %s", terms.least_share)
+        log.info("\t│\t└──Most share of the rounds: %s", terms.most_share)
+        log.info("\t└──> Replies within %s s, quotes within %s s", self.reply_s, self.ask_s)
 
     def start(
         self,
