@@ -98,7 +98,7 @@ class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not ins
         """Log how clients are chosen."""
         terms = self.book.terms
         log.info("\t├──> Clients are chosen by joules: %s in a round", terms.clients)
-        log.info("\t│\t├──Patience: %s rounds", terms.patience or "as many as need be")
+        log.info("\t│\t├──Patience in rounds: %s", terms.patience or "two turns of all")
         log.info("\t│\t├──Least share of a round: %s", terms.least_share)
         log.info("\t│\t└──Most share of the rounds: %s", terms.most_share)
         log.info("\t└──> Replies within %s s, quotes within %s s", self.reply_s, self.ask_s)
