@@ -330,5 +330,5 @@ def test_the_client_has_the_last_word() -> None:
 
     assert now(2 * ROUND_J) == 20
     assert now(0.51 * ROUND_J) == 10
-    with pytest.raises(Refused, match="left"):
+    with pytest.raises(Refused, match=r"a round may take 35.2 J, 10.0 mJ are left"):
         now(0.01)

@@ -6,6 +6,7 @@ from typing import Any
 
 from flwr.app import ConfigRecord, Message, RecordDict
 
+from ampere.core import units
 from ampere.errors import Refused
 from ampere.fleet.federation.quotes import Quote
 from ampere.fleet.federation.quoting import quote_round
@@ -39,7 +40,10 @@ def steps_now(message: Message, said: ConfigRecord, config_key: str = "config") 
     asked = int(message.content.config_records[config_key].get(STEPS, own.steps))
     steps = min(asked, own.steps_within(own.usable_j))
     if steps < 1:
-        raise Refused(f"a round may take {own.energy_j_bound} J, {own.usable_j} J are left")
+        bound_j = own.energy_j_bound
+        takes = "what nobody knows" if bound_j is None else units.joules(bound_j)
+        left = units.joules(own.usable_j)
+        raise Refused(f"a round may take {takes}, {left} are left above the reserve")
     return steps
 
 

@@ -56,7 +56,8 @@ class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not ins
         ask_s: Seconds that clients have to quote.
         reply_s: Seconds that they have to train and to evaluate.
         aggregation: Another strategy of Flower's whose way to aggregate is used, such as
-            `FedMedian()` against weights that somebody made up.
+            `FedMedian()` or `Krum()` against weights that somebody made up; not one that wants to
+            send messages itself (`FedAdam`).
         min_available_nodes: That the first round waits for, at most `reply_s`.
         fraction_evaluate: Of the clients that can afford a round, those that evaluate after it. It
             takes joules that no quote has: `evaluate_fn` of `start` does it on the server.
@@ -193,7 +194,7 @@ class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not ins
         end_s = time.monotonic() + self.reply_s
         while len(here := list(grid.get_node_ids())) < wanted and time.monotonic() < end_s:
             log.info("waiting for clients: %s of %s are there", len(here), wanted)
-            time.sleep(LOOK_S)
+            time.sleep(min(LOOK_S, self.reply_s))
         return here
 
     def _ask(self, config: ConfigRecord, grid: Grid) -> None:
