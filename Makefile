@@ -66,7 +66,7 @@ $(FLOWER)/.installed: pyproject.toml constraints.txt
 test-integrations: $(INTEGRATIONS)/.installed $(FRAMEWORKS)/.installed $(FLOWER)/.installed  ## tests with optuna, timm, transformers, trackers, training frameworks and Flower, in environments of their own
 	$(INTEGRATIONS)/bin/python -m pytest tests/integrations
 	$(FRAMEWORKS)/bin/python -m pytest tests/integrations --ignore tests/integrations/test_transformers.py
-	$(FLOWER)/bin/python -m pytest -n 0 -W "ignore:'click:DeprecationWarning" tests/integrations/test_flower.py tests/integrations/test_federation.py
+	$(FLOWER)/bin/python -m pytest -n 0 -W "ignore:'click:DeprecationWarning" tests/integrations/test_flower.py tests/integrations/test_flower_page.py tests/integrations/test_federation.py
 
 FUZZ_SECONDS ?= 3600
 fuzz: setup  ## feed every reader with damaged and hostile input for an hour (FUZZ_SECONDS); what breaks is kept in tests/security/corpus

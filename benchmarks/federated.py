@@ -314,7 +314,7 @@ def main() -> None:
     text = tables(kept)
     print(text)
     if not args.quick:
-        KEPT.write_text(json.dumps(kept, indent=1))
+        KEPT.write_text(json.dumps(kept, separators=(",", ":")) + "\n")
         write_section("fleet.md", "federated", text)
 
 
