@@ -56,9 +56,17 @@ $(FRAMEWORKS)/.installed: pyproject.toml constraints.txt
 	$(FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,lightning,huggingface,accelerate,keras,skorch,dev]' jax
 	@touch $@
 
-test-integrations: $(INTEGRATIONS)/.installed $(FRAMEWORKS)/.installed  ## tests with optuna, dask, timm, transformers, trackers and training frameworks, in environments of their own
+# Flower wants typer<0.21 and rich<15; 1.42 does not install everywhere. That typer's own imports warn.
+FLOWER := .venv-flower
+$(FLOWER)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(FLOWER)
+	$(FLOWER)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,prune,flower,dev]' 'flwr<1.42'
+	@touch $@
+
+test-integrations: $(INTEGRATIONS)/.installed $(FRAMEWORKS)/.installed $(FLOWER)/.installed  ## tests with optuna, dask, timm, transformers, trackers, training frameworks and Flower, in environments of their own
 	$(INTEGRATIONS)/bin/python -m pytest tests/integrations
 	$(FRAMEWORKS)/bin/python -m pytest tests/integrations --ignore tests/integrations/test_transformers.py
+	$(FLOWER)/bin/python -m pytest -n 0 -W "ignore:'click:DeprecationWarning" tests/integrations/test_flower.py tests/integrations/test_flower_page.py tests/integrations/test_federation.py
 
 FUZZ_SECONDS ?= 3600
 fuzz: setup  ## feed every reader with damaged and hostile input for an hour (FUZZ_SECONDS); what breaks is kept in tests/security/corpus
@@ -103,6 +111,7 @@ benchmarks: setup  ## the tables in docs/paper, with RECORDED=DIR; takes six hou
 	$(BIN)/python benchmarks/bias.py
 	$(BIN)/python benchmarks/calibration.py
 	$(BIN)/python benchmarks/gating.py
+	$(MAKE) $(FLOWER)/.installed && $(FLOWER)/bin/python benchmarks/federated.py
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
 benchmark-reading:  ## read every architecture of timm; takes half an hour
@@ -113,4 +122,4 @@ benchmark-reading:  ## read every architecture of timm; takes half an hour
 	.venv-timm/bin/python benchmarks/reading.py
 
 clean:  ## remove .venv and caches
-	rm -rf $(VENV) .venv-timm $(INTEGRATIONS) $(FRAMEWORKS) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-timm $(INTEGRATIONS) $(FRAMEWORKS) $(FLOWER) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

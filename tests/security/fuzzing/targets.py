@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import ampere
+from ampere.core.boundary.fields import parse_json
 from ampere.core.boundary.hours import MOST, read_hours
 from ampere.core.boundary.model_names import parse_name
 from ampere.core.boundary.tool import ToolAnswer
@@ -32,9 +33,12 @@ from ampere.devices.worker_device import WorkerDevice
 from ampere.devices.worker_process import WorkerProcess
 from ampere.errors import LONGEST, AmpereError
 from ampere.estimators.base import usable
+from ampere.fleet.federation.quotes import Quote
+from ampere.fleet.federation.rounds import Candidate, choose
+from ampere.fleet.federation.rounds import Terms as RoundTerms
 from ampere.fleet.files.jobs import read_jobs
 from ampere.fleet.files.members import read_fleet
-from ampere.fleet.member import Fleet, Member
+from ampere.fleet.member import Battery, Fleet, Member
 from ampere.fleet.plan import Plan, read_plan
 from ampere.fleet.runs.events import event_json
 from ampere.fleet.runs.logbook import read_logbook
@@ -550,6 +554,26 @@ def require_a_line(error: AmpereError) -> None:
     assert text and len(text) <= LONGEST, f"{len(text)} characters"
 
 
+def _quotes(data: bytes, slow: bool) -> None:
+    quote = Quote.from_json(parse_json(data))
+    assert quote.usable_j >= 0
+    for usable_j in (0.0, 1.0, quote.usable_j):
+        steps = quote.steps_within(usable_j, round_s=10.0)
+        assert 0 <= steps <= quote.steps
+        if steps and usable_j < math.inf:
+            bound_j = quote.energy_j_bound_of(steps)
+            assert bound_j is not None and bound_j <= usable_j
+    candidate = Candidate(1, quote, quote.usable_j)
+    choose([candidate], RoundTerms(1, round_s=10.0, utility=1.0))
+    json.dumps(quote.to_json(), allow_nan=False)
+
+
+def _quotes_seeds() -> list[bytes]:
+    battery = Battery(900.0, 4000.0, 800.0)
+    priced = Quote(320, 20, 40.0, 50.0, 4.0, 5.0, 10.0, battery, loss=0.5, spent_j=38.0)
+    return [json.dumps(each.to_json()).encode() for each in (priced, Quote(1, 1))]
+
+
 TARGETS = (
     Target("journal", _journal, _journal_seeds),
     Target("rows", _rows, _rows_seeds),
@@ -570,6 +594,7 @@ TARGETS = (
     Target("jobs", _jobs, _jobs_seeds),
     Target("plan", _plan, _plan_seeds),
     Target("logbook", _logbook, _logbook_seeds),
+    Target("quotes", _quotes, _quotes_seeds),
 )
 
 

@@ -1,0 +1,1 @@
+"""The app of benchmarks/federated.py: simulated devices and batteries, real training."""
