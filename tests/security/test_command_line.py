@@ -135,7 +135,7 @@ PROFILE = "profile net.py:net --profile new.ampere --device simulated:xavier"
         (f"{ESTIMATE} --steps {'9' * 5000}", "--steps"),
         (f"{ESTIMATE} --epochs {ENDLESS} --samples 5", "--epochs"),
         (f"{ESTIMATE} --epochs 5 --samples {ENDLESS}", "--samples"),
-        (f"{ESTIMATE} --epochs {10**15} --samples {10**15}", "steps, more than"),
+        (f"{ESTIMATE} --epochs {10**15} --samples {10**15}", "batches, more than"),
         (f"{ESTIMATE} --batch-size {10**30}", "--batch-size"),
         (f"{ESTIMATE} --battery-wh 1e308", "--battery-wh"),
         (f"{ESTIMATE} --battery-wh 5e-324", "--battery-wh"),
