@@ -132,6 +132,9 @@ def test_a_plan_becomes_a_page() -> None:
     result = run("report", "plan.json", "-o", "plan.html")
     assert result.stdout == "wrote plan.html: open it in a browser\n"
     assert "A plan: 3 jobs on 2 devices" in Path("plan.html").read_text(encoding="utf-8")
+    plan = json.loads(Path("plan.json").read_text())
+    Path("sorted.json").write_text(json.dumps(plan, indent=2, sort_keys=True))
+    assert run("report", "sorted.json", "-o", "sorted.html").exit_code == 0
     check_bad_line("report plan.json --figures charts", 2, "go with a profile: this is a plan")
     cut = Path("plan.json").read_text()[:-9]
     Path("cut.json").write_text(cut)

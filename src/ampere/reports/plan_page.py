@@ -28,7 +28,7 @@ def report_plan(plan: Plan) -> Report:
     sure = units.percent(plan.confidence)
     return Report(
         title=f"A plan: {jobs} on {devices}",
-        lead=f"Begins {moment(plan.begins)}. As little {plan.objective} as possible, such that"
+        lead=f"Begins {moment(plan.begins)}. The least {plan.objective} that was found, such that"
         f" each battery holds for its whole queue and each deadline is kept, with {sure}.",
         highlights=tuple(_highlights(plan)),
         sections=(
