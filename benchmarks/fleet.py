@@ -39,18 +39,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="little of all, and nothing is kept")
     parser.add_argument("--tables", action="store_true", help="only write the page")
     options = parser.parse_args(arguments)
-    found = kept()
     for part in options.parts:
         module = importlib.import_module(f"fleet_{part}")
+        found = kept().get(part)
         if not options.tables:
             try:
                 rows = module.run(options)
             except AmpereError as error:
                 parser.error(str(error))
-            found[part] = {"machine": machine_line({}), "rows": rows}
+            found = {"machine": machine_line({}), "rows": rows}
             if not options.quick:
-                KEPT.write_text(json.dumps(found, indent=1) + "\n")
-        text = f"{module.page(found[part]['rows'])}\n\nMade on: {found[part]['machine']}"
+                KEPT.write_text(json.dumps(kept() | {part: found}, indent=1) + "\n")
+        if found is None:
+            parser.error(f"nothing is kept of {part}: run it first")
+        text = f"{module.page(found['rows'])}\n\nMade on: {found['machine']}"
         print(text)
         if not options.quick:
             write_section("fleet.md", f"fleet {part}", text)

@@ -41,9 +41,9 @@ from ampere.fleet.planning.problem import Problem
 from ampere.fleet.planning.solver import solve
 
 FLEETS = 200
-FAMILIES = ("lenet5", "har", "cnn5")
+FAMILIES = ("lenet5", "har")
 LIMITS = (6, 12)  # networks of a profile
-ASKED = 150  # networks of a family that jobs are drawn from
+ASKED = 48  # networks of a family that jobs are drawn from
 JOBS, MEMBERS = 30, 4
 CONFIDENCE = 0.9
 FILLED = 0.8
@@ -75,38 +75,72 @@ def profiles(family: str, folder: Path, quick: bool) -> list[Profiled]:
     return made
 
 
-def fleet_of(
-    drawn: Sequence[Profiled], networks: Sequence[Network], rng: random.Random
-) -> tuple[ampere.Fleet, list[ampere.Task], Costs]:
-    """Jobs of some minutes, and batteries that have room for a part of them."""
-    members = [ampere.Member(f"{index} {e.device}", e.profile) for index, e in enumerate(drawn)]
-    once = [
-        ampere.Task(f"job{index:02}", network.layers, ampere.Job(steps=1))
-        for index, network in enumerate(networks)
+@dataclass(frozen=True)
+class Known:
+    """All profiles of a family, networks to ask about, and what each says of each step."""
+
+    profiled: Sequence[Profiled]
+    networks: Sequence[Network]
+    step: Costs
+
+
+def knowledge(family: str, folder: Path, quick: bool) -> Known:
+    profiled = profiles(family, folder, quick)
+    networks = ampere.sample(f"zoo:{family}", ASKED, seed=1000)
+    members = [ampere.Member(str(at), each.profile) for at, each in enumerate(profiled)]
+    tasks = [
+        ampere.Task(f"{at:03}", network.layers, ampere.Job(steps=1))
+        for at, network in enumerate(networks)
     ]
-    step = estimate_costs(ampere.Fleet(tuple(members)), once)
-    seconds = np.array([rng.lognormvariate(np.log(120), 0.7) for _ in networks])
+    return Known(profiled, networks, estimate_costs(ampere.Fleet(tuple(members)), tasks))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fleet with jobs, and what is believed of them."""
+
+    fleet: ampere.Fleet
+    tasks: list[ampere.Task]
+    networks: list[Network]
+    costs: Costs
+
+    def problem(self, beliefs: Costs) -> Problem:
+        """As somebody sees it who believes in these costs."""
+        objective, reach = Objective(energy=1.0), reach_of(CONFIDENCE)
+        return Problem(self.fleet, self.tasks, beliefs, reach, objective)
+
+
+def draw(known: Known, rng: random.Random) -> Case:
+    """Jobs of some minutes, and batteries that have room for a part of them."""
+    rows = rng.sample(range(len(known.networks)), JOBS)
+    columns = [rng.randrange(len(known.profiled)) for _ in range(MEMBERS)]
+    step = known.step.taken(rows, columns)
+    seconds = np.array([rng.lognormvariate(np.log(120), 0.7) for _ in rows])
     steps = np.maximum(20, seconds / step.time_s.mean(axis=1)).astype(int)
     costs = replace(
         step,
         energy_j=step.energy_j * steps[:, None],
         time_s=step.time_s * steps[:, None],
-        steps=np.repeat(steps[:, None], len(members), axis=1),
+        steps=np.repeat(steps[:, None], MEMBERS, axis=1),
     )
+    networks = [known.networks[row] for row in rows]
     tasks = [
-        replace(task, job=ampere.Job(steps=int(count)))
-        for task, count in zip(once, steps, strict=True)
+        ampere.Task(f"job{at:02}", network.layers, ampere.Job(steps=int(count)))
+        for at, (network, count) in enumerate(zip(networks, steps, strict=True))
     ]
-    shares = costs.energy_j.sum(axis=0) / len(members)
-    charged = []
-    for member, share in zip(members, shares.tolist(), strict=True):
-        usable = share * rng.uniform(0.4, 0.9)
-        charged.append(replace(member, battery=ampere.Battery(usable, 4 * usable)))
-    return ampere.Fleet(tuple(charged)), tasks, costs
+    members = []
+    for at, (column, share) in enumerate(
+        zip(columns, (costs.energy_j.sum(axis=0) / MEMBERS).tolist(), strict=True)
+    ):
+        usable, each = share * rng.uniform(0.4, 0.9), known.profiled[column]
+        battery = ampere.Battery(usable, 4 * usable)
+        members.append(ampere.Member(f"{at} {each.device}", each.profile, battery))
+    return Case(ampere.Fleet(tuple(members)), tasks, networks, costs)
 
 
-def by_flops(fleet: ampere.Fleet, tasks: Sequence[ampere.Task], costs: Costs, sure: bool) -> Costs:
+def by_flops(case: Case, sure: bool) -> Costs:
     """What FLOPs say, with the spread of their residuals or without any error."""
+    fleet, tasks, costs = case.fleet, case.tasks, case.costs
     energy, spread = np.empty_like(costs.energy_j), np.zeros(len(fleet))
     for index, member in enumerate(fleet):
         rows = [row for row in member.profile.measurements if row.failed is None]
@@ -139,19 +173,14 @@ def spent_j(device: str, queue: Sequence[tuple[Network, int]], rng: random.Rando
         real._hardware = replace(real._hardware, ambient_c=rng.uniform(15, 35))
         real._temperature_c = real._settled_c(real._hardware.idle_w)
         first = real.load(queue[0][0].workload).handle
-        _work(real, first, rng.uniform(0, 600))
+        step_s = real._loaded[first][0].time_s
+        real._run(real._loaded[first], rng.uniform(0, 600) / step_s)
         before = real._energy_j
         for network, steps in queue:
             handle = real.load(network.workload).handle
             real._run(real._loaded[handle], steps)
             real.unload(handle)
         return real._energy_j - before
-
-
-def _work(device: SimulatedDevice, handle: int, seconds: float) -> None:
-    end_s = device.clock_s + seconds
-    while device.clock_s < end_s:
-        device._run(device._loaded[handle], 100)
 
 
 def examine(
@@ -190,36 +219,21 @@ def examine(
 
 def run(options: argparse.Namespace) -> list[Row]:
     found: list[Row] = []
-    fleets = 6 if options.quick else FLEETS
+    fleets, families = (6, FAMILIES[:1]) if options.quick else (FLEETS, FAMILIES)
     with tempfile.TemporaryDirectory() as folder:
-        families = FAMILIES[:1] if options.quick else FAMILIES
-        known = {family: profiles(family, Path(folder), options.quick) for family in families}
-    asked = {family: ampere.sample(f"zoo:{family}", ASKED, seed=1000) for family in families}
+        known = [knowledge(family, Path(folder), options.quick) for family in families]
     for seed in range(fleets):
         sys.stderr.write(f"\rfleet {seed}/{fleets}   ")
-        rng = random.Random(seed)
-        family = families[seed % len(families)]
-        networks = rng.sample(asked[family], JOBS)
-        drawn = [rng.choice(known[family]) for _ in range(MEMBERS)]
-        fleet, tasks, costs = fleet_of(drawn, networks, rng)
-
-        def problem(
-            beliefs: Costs,
-            confidence: float = CONFIDENCE,
-            fleet: ampere.Fleet = fleet,
-            tasks: Sequence[ampere.Task] = tasks,
-        ) -> Problem:
-            return Problem(fleet, tasks, beliefs, reach_of(confidence), Objective(energy=1.0))
-
-        ours = problem(costs)
+        case = draw(known[seed % len(known)], random.Random(seed))
+        ours = case.problem(case.costs)
         beliefs = {
             "ampere": ours,
-            "errors independent": problem(alone(costs)),
-            "FLOPs": problem(by_flops(fleet, tasks, costs, sure=False)),
-            "FLOPs with their spread": problem(by_flops(fleet, tasks, costs, sure=True)),
+            "errors independent": case.problem(alone(case.costs)),
+            "FLOPs": case.problem(by_flops(case, sure=False)),
+            "FLOPs with their spread": case.problem(by_flops(case, sure=True)),
         }
-        for name, case in beliefs.items():
-            found += examine(name, case, ours.lanes, networks, seed)
+        for name, problem in beliefs.items():
+            found += examine(name, problem, ours.lanes, case.networks, seed)
     return found
 
 

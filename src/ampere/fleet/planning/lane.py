@@ -26,6 +26,7 @@ from ampere.fleet.planning.battery_path import BatteryPath, Run
 from ampere.fleet.task import Task
 
 LATE = 1e-9  # share of a deadline that is rounding
+GRID = 65  # numbers of standard deviations for which ends are looked at
 
 
 class Piece(NamedTuple):
@@ -270,16 +271,23 @@ class Lane:
         due = [self.due_s(piece) for piece in queue]
         if all(map(math.isinf, due)):
             return [1.0] * len(queue)
-        low, high = np.full(len(queue), -SURE), np.full(len(queue), SURE)
-        for _ in range(24):
-            middle = (low + high) / 2
-            good = [
-                self._ends(queue, reach)[at] <= due[at] * (1 + LATE)
-                for at, reach in enumerate(middle)
-            ]
-            low, high = np.where(good, middle, low), np.where(good, high, middle)
-        edge = SURE * (1 - 1e-6)
-        return [1.0 if z > edge else 0.0 if z < -edge else NormalDist().cdf(float(z)) for z in low]
+        reaches = np.linspace(-SURE, SURE, GRID)
+        ends = np.array([self._ends(queue, float(reach)) for reach in reaches])
+        return [_p_in_time(reaches, ends[:, at], each) for at, each in enumerate(due)]
 
     def _ends(self, queue: Sequence[Piece], reach: float) -> list[float]:
         return [runs[-1][1] for runs in self.laid(queue, reach)]
+
+
+def _p_in_time(reaches: Array, ends: Array, due_s: float) -> float:
+    """The probability that an end is in time, of ends at so many standard deviations."""
+    good = ends <= due_s * (1 + LATE)
+    if good.all() or not good.any():
+        return float(good.all())
+    last = int(np.flatnonzero(good)[-1])
+    before, after = ends[last], ends[last + 1]
+    part = 0.0
+    if math.isfinite(after) and after > before > 0:  # logarithms of ends are nearly straight
+        part = math.log(due_s / before) / math.log(after / before)
+    z = reaches[last] + max(0.0, part) * (reaches[last + 1] - reaches[last])
+    return NormalDist().cdf(float(z))
