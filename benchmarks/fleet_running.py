@@ -165,11 +165,10 @@ def free_port() -> int:
 
 
 def kill_at_j(fleet: Fleet, tasks: Sequence[Task]) -> float:
-    """Halfway through the second job of the worker that is killed."""
-    first = [t for i, t in enumerate(tasks) if DEVICES[i % len(DEVICES)] == KILLED]
+    """Halfway through the first job of the worker that is killed."""
+    first = tasks[DEVICES.index(KILLED)]
     profile = fleet.find(KILLED).profile
-    own = [profile.estimate(t.model, steps=STEPS, training=t.training).energy_j for t in first]
-    return own[0] + 0.5 * own[1]
+    return 0.5 * profile.estimate(first.model, steps=STEPS, training=first.training).energy_j
 
 
 def by_ampere(fleet: Fleet, tasks: Sequence[Task], folder: Path) -> dict[str, Any]:
@@ -294,7 +293,7 @@ def table(kept: dict[str, Any]) -> str:
     return "\n".join(
         [
             f"{JOBS} jobs of {STEPS} steps, in chunks of {CHUNK} by ampere, on {len(DEVICES)}"
-            f" workers: {KILLED} is killed halfway through its second job and started again, the"
+            f" workers: {KILLED} is killed halfway through its first job and started again, the"
             f" battery of {FLAT_ONE} lasts for two and a half jobs. Training is real, joules are"
             " simulated.",
             "",
