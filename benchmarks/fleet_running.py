@@ -73,6 +73,11 @@ def quick_profile(device: str) -> Profile:
     return Profile(tuple(rows), header)
 
 
+def may_run(number: int) -> tuple[str, str]:
+    """Two devices for each job, so that those which are hurt have work when it happens."""
+    return ("tx2", "xavier") if number % 4 < 2 else ("oppo", "iphone")
+
+
 def make_tasks() -> list[Task]:
     """Three for each device at first, so that both ways begin alike."""
     return [
@@ -82,6 +87,7 @@ def make_tasks() -> list[Task]:
             Job(steps=STEPS),
             training=Training(optimizer="momentum"),
             chunk_steps=CHUNK,
+            members=may_run(i),
         )
         for i in range(JOBS)
     ]
@@ -248,9 +254,7 @@ def by_dask(fleet: Fleet, tasks: Sequence[Task], folder: Path) -> dict[str, Any]
                 client.submit(
                     fleet_running.plain_job,
                     ChunkOrder("x", t.name, 0, STEPS, MANY_J, work.workloads[t.name]).text(),
-                    # Where the other plan has them, but any other worker may take them over.
-                    workers=[addresses[DEVICES[i % len(DEVICES)]]],
-                    allow_other_workers=True,
+                    workers=[addresses[name] for name in may_run(i)],
                     pure=False,
                 )
                 for i, t in enumerate(tasks)
@@ -282,11 +286,10 @@ def table(kept: dict[str, Any]) -> str:
         ("jobs that ended", f"{ours['ended']} of {JOBS}", f"{plain['ended']} of {JOBS}"),
         ("joules of all meters", f"{ours['paid_j']:.2f}", f"{plain['paid_j']:.2f}"),
         ("joules paid twice", f"{ours['paid_twice_j']:.3f}", f"{plain['paid_twice_j']:.3f}"),
-        ("dearest chunk, joules", f"{ours['dearest_chunk_j']:.3f}", ""),
+        ("dearest chunk as planned, joules", f"{ours['dearest_chunk_j']:.3f}", ""),
         ("ledger − meter, joules", f"{ours['ledger_less_meter_j']:.1e}", "no ledger"),
         ("chunks that nobody settled", f"{ours['unsettled']}", ""),
         ("plans", f"{ours['plans']}", ""),
-        ("seconds", f"{ours['time_s']:.0f}", f"{plain['time_s']:.0f}"),
     ]
     lines = ["| | ampere fleet | plain Dask |", "|---|---|---|"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
@@ -294,10 +297,13 @@ def table(kept: dict[str, Any]) -> str:
         [
             f"{JOBS} jobs of {STEPS} steps, in chunks of {CHUNK} by ampere, on {len(DEVICES)}"
             f" workers: {KILLED} is killed halfway through its first job and started again, the"
-            f" battery of {FLAT_ONE} lasts for 40 % of its first. Training is real, joules are"
-            " simulated.",
+            f" battery of {FLAT_ONE} lasts for 40 % of its first. Each job may run on two of them."
+            " Training is real, joules are simulated.",
             "",
             *lines,
+            "",
+            "Plain Dask began when all workers were there, ampere before: their seconds do not"
+            " compare.",
             "",
             kept["machine"],
         ]
