@@ -18,6 +18,7 @@ from ampere.devices.simulated import SimulatedDevice
 from ampere.errors import DataError, DeviceError
 from ampere.fleet.files.jobs import read_jobs
 from ampere.fleet.files.members import read_fleet
+from ampere.fleet.member import Fleet
 from ampere.fleet.plan import Plan
 from ampere.fleet.runs.events import Event, Paid, Sent
 from ampere.fleet.runs.logbook import read_logbook
