@@ -82,7 +82,7 @@ format: setup  ## let ruff format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-benchmarks: setup  ## the tables in docs/paper, with RECORDED=DIR; takes six hours, leave the machine alone
+benchmarks: setup $(INTEGRATIONS)/.installed  ## the tables in docs/paper, with RECORDED=DIR; takes six hours, leave the machine alone
 	@test -d "$(RECORDED)" || (echo "say where published energies are: make benchmarks RECORDED=DIR"; exit 1)
 	$(MAKE) test-slow
 	$(BIN)/ampere reproduce -o build/paper --recorded $(RECORDED)
@@ -111,7 +111,11 @@ benchmarks: setup  ## the tables in docs/paper, with RECORDED=DIR; takes six hou
 	$(BIN)/python benchmarks/bias.py
 	$(BIN)/python benchmarks/calibration.py
 	$(BIN)/python benchmarks/gating.py
+<<<<<<< HEAD
 	$(MAKE) $(FLOWER)/.installed && $(FLOWER)/bin/python benchmarks/federated.py
+=======
+	$(INTEGRATIONS)/bin/python benchmarks/fleet_running.py
+>>>>>>> 607e14a88b1dadc4b33782930e59768066531671
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
 benchmark-reading:  ## read every architecture of timm; takes half an hour

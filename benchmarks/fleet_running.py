@@ -53,7 +53,7 @@ from ampere.records.measurement import Measurement
 KEPT = RESULTS / "fleet_running.json"
 DEVICES = ("tx2", "xavier", "oppo", "iphone")
 KILLED, FLAT_ONE = "tx2", "iphone"
-JOBS, STEPS, CHUNK = 12, 300, 30
+JOBS, STEPS, CHUNK = 12, 200, 20
 WIDTHS = ((4, 8), (6, 16), (2, 16), (6, 4), (3, 11), (5, 6))
 PATIENCE_S = 400.0
 MANY_J = 1e9
@@ -73,6 +73,11 @@ def quick_profile(device: str) -> Profile:
     return Profile(tuple(rows), header)
 
 
+def may_run(number: int) -> tuple[str, str]:
+    """Two devices for each job, so that those which are hurt have work when it happens."""
+    return ("tx2", "xavier") if number % 4 < 2 else ("oppo", "iphone")
+
+
 def make_tasks() -> list[Task]:
     """Three for each device at first, so that both ways begin alike."""
     return [
@@ -82,16 +87,17 @@ def make_tasks() -> list[Task]:
             Job(steps=STEPS),
             training=Training(optimizer="momentum"),
             chunk_steps=CHUNK,
+            members=may_run(i),
         )
         for i in range(JOBS)
     ]
 
 
 def make_fleet(tasks: Sequence[Task]) -> Fleet:
-    """Batteries for everything, but for one that lasts for two and a half jobs."""
+    """Batteries for everything, but for one that is flat before its first job ends."""
     profiles = {name: quick_profile(name) for name in DEVICES}
     job_j = profiles[FLAT_ONE].estimate(tasks[0].model, steps=STEPS).energy_j
-    held_j = {FLAT_ONE: 2.5 * job_j}
+    held_j = {FLAT_ONE: 0.4 * job_j}
     return Fleet(
         tuple(
             Member(name, profiles[name], Battery(held, held))
@@ -165,11 +171,10 @@ def free_port() -> int:
 
 
 def kill_at_j(fleet: Fleet, tasks: Sequence[Task]) -> float:
-    """Halfway through the second job of the worker that is killed."""
-    first = [t for i, t in enumerate(tasks) if DEVICES[i % len(DEVICES)] == KILLED]
+    """Halfway through the first job of the worker that is killed."""
+    first = tasks[DEVICES.index(KILLED)]
     profile = fleet.find(KILLED).profile
-    own = [profile.estimate(t.model, steps=STEPS, training=t.training).energy_j for t in first]
-    return own[0] + 0.5 * own[1]
+    return 0.5 * profile.estimate(first.model, steps=STEPS, training=first.training).energy_j
 
 
 def by_ampere(fleet: Fleet, tasks: Sequence[Task], folder: Path) -> dict[str, Any]:
@@ -249,9 +254,7 @@ def by_dask(fleet: Fleet, tasks: Sequence[Task], folder: Path) -> dict[str, Any]
                 client.submit(
                     fleet_running.plain_job,
                     ChunkOrder("x", t.name, 0, STEPS, MANY_J, work.workloads[t.name]).text(),
-                    # Where the other plan has them, but any other worker may take them over.
-                    workers=[addresses[DEVICES[i % len(DEVICES)]]],
-                    allow_other_workers=True,
+                    workers=[addresses[name] for name in may_run(i)],
                     pure=False,
                 )
                 for i, t in enumerate(tasks)
@@ -283,22 +286,24 @@ def table(kept: dict[str, Any]) -> str:
         ("jobs that ended", f"{ours['ended']} of {JOBS}", f"{plain['ended']} of {JOBS}"),
         ("joules of all meters", f"{ours['paid_j']:.2f}", f"{plain['paid_j']:.2f}"),
         ("joules paid twice", f"{ours['paid_twice_j']:.3f}", f"{plain['paid_twice_j']:.3f}"),
-        ("dearest chunk, joules", f"{ours['dearest_chunk_j']:.3f}", ""),
+        ("dearest chunk as planned, joules", f"{ours['dearest_chunk_j']:.3f}", ""),
         ("ledger − meter, joules", f"{ours['ledger_less_meter_j']:.1e}", "no ledger"),
         ("chunks that nobody settled", f"{ours['unsettled']}", ""),
         ("plans", f"{ours['plans']}", ""),
-        ("seconds", f"{ours['time_s']:.0f}", f"{plain['time_s']:.0f}"),
     ]
     lines = ["| | ampere fleet | plain Dask |", "|---|---|---|"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(
         [
             f"{JOBS} jobs of {STEPS} steps, in chunks of {CHUNK} by ampere, on {len(DEVICES)}"
-            f" workers: {KILLED} is killed halfway through its second job and started again, the"
-            f" battery of {FLAT_ONE} lasts for two and a half jobs. Training is real, joules are"
-            " simulated.",
+            f" workers: {KILLED} is killed halfway through its first job and started again, the"
+            f" battery of {FLAT_ONE} lasts for 40 % of its first. Each job may run on two of them."
+            " Training is real, joules are simulated.",
             "",
             *lines,
+            "",
+            "Plain Dask began when all workers were there, ampere before: their seconds do not"
+            " compare.",
             "",
             kept["machine"],
         ]

@@ -55,7 +55,8 @@ def test_every_command_has_json() -> None:
     for group, names in GROUPS.items():
         for name in names:
             shown = run(group, name, "--help").stdout
-            assert "--json" in shown
+            serves = name in ("up", "join")  # until somebody ends them
+            assert serves or "--json" in shown
             assert f"    ampere {group} {name}" in shown
 
 

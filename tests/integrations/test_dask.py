@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ampere.devices.simulated import SimulatedDevice
 from ampere.errors import DataError, DeviceError
 from ampere.fleet.files.jobs import read_jobs
 from ampere.fleet.files.members import read_fleet
+from ampere.fleet.member import Fleet
 from ampere.fleet.plan import Plan
 from ampere.fleet.runs.events import Event, Paid, Sent
 from ampere.fleet.runs.logbook import read_logbook
@@ -222,8 +224,10 @@ class Trouble:
 
 
 def make_plan(folder: Path) -> Plan:
+    """As if every battery would do: one of them will not."""
     fleet = read_fleet(folder / "fleet.toml")
-    return round_robin(fleet, read_jobs(folder / "jobs.toml", fleet))
+    trusting = Fleet(tuple(replace(member, battery=None) for member in fleet))
+    return round_robin(trusting, read_jobs(folder / "jobs.toml", fleet))
 
 
 def fleet_run(folder: Path, address: str) -> list[str]:
@@ -277,8 +281,9 @@ def test_twelve_jobs_on_four_workers_whatever_is_killed(tmp_path: Path) -> None:
         assert line.paid_j == pytest.approx(tally.meter_j, abs=1e-9), name
         assert line.battery_j == pytest.approx(tally.battery_j, abs=1e-9)
         assert line.provenance is not None and line.provenance.value == "simulated"
-    assert '"flat": true' in log.read_text()
-    assert 0 < book.members["iphone"].paid_j <= 0.9 * 0.03
+    short = [c for c in book.chunks.values() if c.paid and 0 < c.paid.steps < c.sent.steps]
+    assert "iphone" in {chunk.sent.member for chunk in short}  # flat, and its steps count
+    assert book.members["iphone"].usable_j < 0.002
     assert not book.unsettled()
     dearest_j = max(chunk.paid.energy_j for chunk in book.chunks.values() if chunk.paid)
     assert 0 < book.wasted_j <= 2 * dearest_j  # the worker that was killed; nobody else

@@ -249,7 +249,8 @@ class DaskEngine:
         except Exception as error:  # whatever became of a worker
             if future.status in ("cancelled", "lost"):
                 raise EngineLost("the scheduler is gone") from None
-            return Returned(chunk, lost=_line(error))
+            died = type(error).__name__ in ("KilledWorker", "NoValidWorkerError")
+            return Returned(chunk, lost="its worker died" if died else _line(error))
 
     def close(self) -> None:
         """Let go of the scheduler; workers stay."""
