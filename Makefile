@@ -111,11 +111,8 @@ benchmarks: setup $(INTEGRATIONS)/.installed  ## the tables in docs/paper, with 
 	$(BIN)/python benchmarks/bias.py
 	$(BIN)/python benchmarks/calibration.py
 	$(BIN)/python benchmarks/gating.py
-<<<<<<< HEAD
 	$(MAKE) $(FLOWER)/.installed && $(FLOWER)/bin/python benchmarks/federated.py
-=======
 	$(INTEGRATIONS)/bin/python benchmarks/fleet_running.py
->>>>>>> 607e14a88b1dadc4b33782930e59768066531671
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
 benchmark-reading:  ## read every architecture of timm; takes half an hour
