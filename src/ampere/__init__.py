@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.13.0"
+__version__ = "0.14.0"
 
 if TYPE_CHECKING:
     from ampere._api import (
