@@ -28,6 +28,7 @@ from ampere.records.journal import Header
 from ampere.records.measurement import Measurement
 
 WIDTHS = ((4, 8), (6, 16), (2, 16), (6, 4), (3, 11), (5, 6))
+PAIRS = ('["tx2", "xavier"]', '["oppo", "iphone"]')
 PATIENCE_S = 240.0  # for whatever must happen on a machine that does other things, too
 
 
@@ -61,7 +62,8 @@ def write_fleet(folder: Path, batteries: dict[str, str]) -> Path:
 def write_jobs(folder: Path, count: int, steps: int, chunk_steps: int) -> Path:
     text = "".join(
         f'[[job]]\nname = "job{i}"\nmodel = "zoo:lenet5(channels=[{3 + i % 3}, {6 + i % 5}])"\n'
-        f'steps = {steps}\noptimizer = "momentum"\nchunk_steps = {chunk_steps}\n\n'
+        f'steps = {steps}\noptimizer = "momentum"\nchunk_steps = {chunk_steps}\n'
+        f"members = {PAIRS[i % 4 // 2]}\n\n"  # so that each has work when it is hurt
         for i in range(count)
     )
     (folder / "jobs.toml").write_text(text)
@@ -83,7 +85,7 @@ def wait_until(happened: Callable[[], bool], what: str) -> None:
     until_s = time.monotonic() + PATIENCE_S
     while not happened():
         assert time.monotonic() < until_s, f"waited in vain until {what}"
-        time.sleep(0.02)
+        time.sleep(0.005)
 
 
 @dataclass
@@ -121,9 +123,14 @@ class Harbour:
         """What a worker's meter and battery show, whether it lives or not."""
         return Tally.of((self.folder / "workers" / name / TALLY).read_bytes())
 
-    def kill_worker(self, name: str) -> None:
-        """In the middle of a chunk: as soon as it has paid for some of it."""
-        wait_until(lambda: self.tally(name).chunk_j > 0, f"{name} is at a chunk")
+    def kill_worker(self, name: str, key: str) -> None:
+        """In the middle of this chunk: as soon as it has paid for some of it."""
+
+        def is_at_it() -> bool:
+            tally = self.tally(name)
+            return tally.key == key and tally.chunk_j > 0
+
+        wait_until(is_at_it, f"{name} is at chunk {key}")
         self.workers[name].kill()
         self.workers[name].wait()
 
