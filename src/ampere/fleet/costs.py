@@ -24,6 +24,7 @@ from ampere.estimators.encoding import STEP
 from ampere.estimators.together import shared_errors
 from ampere.fleet.member import Fleet, Member
 from ampere.fleet.task import Task
+from ampere.profiles.cautions import UNSETTLED
 from ampere.profiles.estimate import Estimate
 from ampere.profiles.profile import Profile
 from ampere.profiles.whole_job import LOADING, whole_job
@@ -219,7 +220,10 @@ def _column(member: Member, tasks: Sequence[Task], reader: _Reader) -> _Column:
             f"the profile of {member.name} tells no seconds: when its jobs run is not known"
         )
     column.warnings += [
-        f"{member.name}: {text}" for each in asked.values() for text in each.whole.warnings
+        f"{member.name}: {text}"
+        for each in asked.values()
+        for text in each.whole.warnings
+        if not text.startswith(UNSETTLED)  # it is totals that are planned with
     ]
     _fill_errors(column, member.profile, asked)
     return column
