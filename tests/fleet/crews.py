@@ -10,6 +10,7 @@ from ampere.core.fingerprint import Fingerprint
 from ampere.fleet.member import Battery, Fleet, Member
 from ampere.fleet.plan import Assignment, Plan, Unplaced
 from ampere.fleet.runs.book import Book
+from ampere.fleet.runs.engine import EngineLost, Returned, WorkerLost
 from ampere.fleet.runs.logbook import Logbook
 from ampere.fleet.runs.orders import (
     DONE,
@@ -20,7 +21,7 @@ from ampere.fleet.runs.orders import (
     ChunkOrder,
     Greeting,
 )
-from ampere.fleet.runs.runner import EngineLost, Returned, Runner, Work, WorkerLost
+from ampere.fleet.runs.runner import Runner, Work
 from ampere.fleet.task import Task
 from ampere.meters.base import Provenance
 from ampere.profiles.job import Job

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from ampere.errors import DataError, JournalError
 from ampere.fleet.plan import Assignment
 from ampere.fleet.runs.book import Book
+from ampere.fleet.runs.engine import EngineLost
 from ampere.fleet.runs.logbook import read_logbook
 from ampere.fleet.runs.overview import overview, overview_json
-from ampere.fleet.runs.runner import EngineLost
 from ampere.meters.base import Provenance
 from fleet.crews import (
     BEGINS_S,

@@ -21,10 +21,11 @@ from ampere.fleet.files.jobs import read_jobs
 from ampere.fleet.files.members import read_fleet
 from ampere.fleet.member import Fleet
 from ampere.fleet.plan import Plan
+from ampere.fleet.runs.engine import EngineLost
 from ampere.fleet.runs.events import Event, Sent
 from ampere.fleet.runs.logbook import read_logbook
 from ampere.fleet.runs.orders import FLAT, Answer, ChunkOrder
-from ampere.fleet.runs.runner import EngineLost, Runner
+from ampere.fleet.runs.runner import Runner
 from ampere.integrations.dask import DaskEngine, Place, run_fleet
 from ampere.integrations.fleet_jobs import open_run, work_of
 from ampere.integrations.station import SimulatedPurse, Station

@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from ampere.errors import AmpereError, DataError, DeviceError
-from ampere.fleet.runs.runner import EngineLost, Returned, Runner, WorkerLost
+from ampere.fleet.runs.engine import EngineLost, Returned, WorkerLost
+from ampere.fleet.runs.runner import Runner
 from ampere.integrations.station import Station, introduce, occupy, run_order
 
 PORT = 8786

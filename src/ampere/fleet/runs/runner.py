@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import Protocol
 
 from ampere.core.types import Json
 from ampere.core.units import joules, plural
@@ -22,6 +21,7 @@ from ampere.errors import AmpereError, DataError
 from ampere.fleet.member import Fleet, Member
 from ampere.fleet.plan import Plan
 from ampere.fleet.runs.book import Book, Chunk
+from ampere.fleet.runs.engine import Engine, Returned, WorkerLost
 from ampere.fleet.runs.events import (
     MOST_J,
     Broken,
@@ -48,44 +48,6 @@ from ampere.fleet.task import Task
 
 LOOK_S = 0.5  # between two looks at who is there
 CLOCK_S = 5.0  # by which clocks may differ before it is worth a word
-
-
-class EngineLost(AmpereError):
-    """The engine is gone: with another one the runner goes on."""
-
-
-class WorkerLost(AmpereError):
-    """A worker is gone before it could be asked."""
-
-
-@dataclass(frozen=True)
-class Returned:
-    """What came back of a chunk: an answer with a checkpoint, or why there is none."""
-
-    chunk: int
-    text: object = None
-    weights: bytes = b""
-    lost: str = ""
-
-
-class Engine(Protocol):
-    """Whoever brings orders to workers; all of it raises `EngineLost` once it is gone."""
-
-    def workers(self) -> Mapping[str, str]:
-        """Names and addresses of those that are there."""
-        ...
-
-    def greet(self, address: str) -> object:
-        """What a worker says of itself."""
-        ...
-
-    def submit(self, chunk: int, address: str, order: str, checkpoint: bytes | None) -> None:
-        """Have a worker, and no other, run an order."""
-        ...
-
-    def wait(self, time_s: float) -> Sequence[Returned]:
-        """What came back meanwhile, as soon as anything does."""
-        ...
 
 
 @dataclass(frozen=True)
