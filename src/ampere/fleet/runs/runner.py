@@ -21,7 +21,7 @@ from ampere.errors import AmpereError, DataError
 from ampere.fleet.member import Fleet, Member
 from ampere.fleet.plan import Plan
 from ampere.fleet.runs.book import Book, Chunk
-from ampere.fleet.runs.engine import Engine, Returned, WorkerLost
+from ampere.fleet.runs.engine import Engine, EngineLost, Returned, WorkerLost
 from ampere.fleet.runs.events import (
     MOST_J,
     Broken,
