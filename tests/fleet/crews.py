@@ -230,6 +230,7 @@ def open_fake(
     said: list[str] | None = None,
     clock: Callable[[], float] = lambda: BEGINS_S + 1.0,
     plan: Plan | None = None,
+    patience_s: float = 0.0,
 ) -> Runner:
     fleet, work = Fleet(tuple(members)), work_for(tasks)
     logbook = Logbook(folder, work.opened(fleet, "run", BEGINS))
@@ -239,7 +240,7 @@ def open_fake(
         fleet,
         work,
         round_robin,
-        patience_s=0.0,
+        patience_s=patience_s,
         say=(said if said is not None else []).append,
         clock=clock,
     )

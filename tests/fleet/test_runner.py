@@ -302,7 +302,7 @@ def test_the_overview_as_data(tmp_path: Path) -> None:
     assert row["members"][0]["provenance"] == "simulated"
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     deaths=st.lists(st.one_of(st.none(), st.integers(0, 12)), min_size=3, max_size=3),
     batteries=st.lists(st.one_of(st.none(), st.integers(10, 200)), min_size=2, max_size=2),
@@ -338,12 +338,12 @@ def test_nothing_is_lost_or_counted_twice(
                 engine.start(worker)
 
     hurt_once: list[int] = []
-    runner = open_fake(folder, members, tasks)
+    runner = open_fake(folder, members, tasks, patience_s=10.0)  # workers come back at once
     try:
         ended = runner.run(FakeEngine(workers, hurt))
     except Killed:
         runner.logbook.close()
-        runner = open_fake(folder, members, tasks)
+        runner = open_fake(folder, members, tasks, patience_s=10.0)
         ended = runner.run(FakeEngine(workers, hurt))
     book = runner.book
     check(book, workers)
