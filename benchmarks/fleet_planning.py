@@ -235,8 +235,9 @@ def page(rows: Sequence[Row]) -> str:
     told = ", ".join(f"{name} {percent(value)} %" for name, value in flat.items())
     return (
         f"{str(__doc__).split(chr(10) * 2, 1)[1].strip()}\n\n"
-        "Under each plan: true joules of it, a job it places, over those of the oracle, which knows"
-        " the truth; and how many jobs it did not place.\n\n"
+        "Under each plan: its true joules above those of the oracle, which knows the truth and keeps"
+        " no margin, where both place as many jobs; and how many jobs it did not place. One draw of"
+        " each.\n\n"
         f"{markdown(header, lines)}\n\n"
         f"Members whose battery ran flat (10 % would be as asked): {told}."
     )
@@ -244,5 +245,5 @@ def page(rows: Sequence[Row]) -> str:
 
 def _against(oracle: Row, row: Row) -> str:
     placed = row["unplaced"] == oracle["unplaced"]
-    ratio = percent(row["true_j"] / oracle["true_j"] - 1) if placed else "–"
-    return f"{ratio} %" + (f", {row['unplaced']} left out" if row["unplaced"] else "")
+    ratio = f"{percent(row['true_j'] / oracle['true_j'] - 1)} %" if placed else "–"
+    return ratio + (f", {row['unplaced']} left out" if row["unplaced"] else "")
