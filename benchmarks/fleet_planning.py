@@ -235,9 +235,9 @@ def page(rows: Sequence[Row]) -> str:
     told = ", ".join(f"{name} {percent(value)} %" for name, value in flat.items())
     return (
         f"{str(__doc__).split(chr(10) * 2, 1)[1].strip()}\n\n"
-        "Under each plan: its true joules above those of the oracle, which knows the truth and keeps"
-        " no margin, where both place as many jobs; and how many jobs it did not place. One draw of"
-        " each.\n\n"
+        "Under each plan: its true joules above those of the oracle, which knows the truth and"
+        " keeps no margin, where both place as many jobs; and how many jobs it did not place."
+        " One draw of each.\n\n"
         f"{markdown(header, lines)}\n\n"
         f"Members whose battery ran flat (10 % would be as asked): {told}."
     )
