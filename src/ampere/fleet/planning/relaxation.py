@@ -32,6 +32,7 @@ from ampere.fleet.planning.problem import Problem
 
 ROUNDS = 3  # of tangents
 OVERDRAWN = 1e-3  # share of a battery that calls for another tangent
+SETTLED = 1e-4  # share of the value below which another round tells nothing new
 DEADLINES = 12  # that are counted on each member
 Mask = npt.NDArray[np.bool_]
 
@@ -90,7 +91,9 @@ class Relaxation:
         for _ in range(rounds - 1):
             if answer is None or not self.add_tangents(answer.shares):
                 return answer
-            answer = self._solve(required)
+            before, answer = answer, self._solve(required)
+            if answer is not None and answer.value <= before.value + SETTLED * abs(before.value):
+                return answer
         return answer
 
     def solve_whole(self, time_s: float, required: Mask | None = None) -> Answer | None:
