@@ -314,7 +314,7 @@ def write_page(kept: dict[str, Any]) -> None:
     page = DOCS / "fleet.md"
     if not page.exists():
         page.write_text("# Fleets: plans and runs\n", encoding="utf-8")
-    write_section("fleet.md", "running", f"## Running\n\n{table(kept)}")
+    write_section("fleet.md", "running", table(kept))
 
 
 def main() -> None:
