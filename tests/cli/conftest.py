@@ -83,7 +83,7 @@ class ModelDevice(FakeDevice):
 def device(monkeypatch: pytest.MonkeyPatch) -> FakeDevice:
     """What every command measures on."""
     fake = ModelDevice(noise=0.01, features=lambda layer: Features(flops=1e3))
-    monkeypatch.setattr(options.Machine, "open", lambda machine: fake)
+    monkeypatch.setattr(options.Machine, "open", lambda machine, model=None: fake)
     return fake
 
 

@@ -11,7 +11,7 @@ from cli.runner import ampere_process, check_bad_line, run
 COMMANDS = (
     *("meters", "layers", "profile", "estimate", "measure", "evaluate", "check", "ask", "tell"),
     *("align", "pulse", "calibrate", "prune", "report", "zoo", "survey", "reproduce", "card"),
-    *("gate", "run", "watch", "schedule"),
+    *("gate", "run", "watch", "schedule", "runtimes"),
 )
 GROUPS = {
     "devices": ("list", "show", "add", "compare"),

@@ -110,7 +110,7 @@ def test_a_real_profile(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ctrl_c_keeps_what_was_measured_and_goes_on(net: Path) -> None:
     path = net.parent / "net.ampere"
     line = ["profile", "net.py:Net", "--profile", str(path), "--threads", "1", ACCEPT_BUSY]
-    line += ["--method", "paper"]  # it asks for many; this net's family has few members
+    line += ["--quick", "--method", "paper"]  # it asks for many; this net's family has few members
     process = subprocess.Popen(
         [sys.executable, "-m", "ampere", *line],
         stdout=subprocess.PIPE,

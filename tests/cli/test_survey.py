@@ -22,7 +22,7 @@ def small(monkeypatch: pytest.MonkeyPatch, net: Path) -> None:
     monkeypatch.setattr(surveyor, "POOL", 8)
     monkeypatch.setattr(surveyor, "START", 6)
     monkeypatch.setattr(surveyor, "candidates", kept_candidates)
-    monkeypatch.setattr(options.Machine, "open", lambda self: FakeDevice(cost))
+    monkeypatch.setattr(options.Machine, "open", lambda self, model=None: FakeDevice(cost))
 
 
 def test_survey_then_estimate_any_model() -> None:

@@ -26,7 +26,8 @@ from ampere.core.program.widths import Widths
 from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.core.variants import sample
-from ampere.pytorch.models import plan_variants, read
+from ampere.frameworks.models import plan_variants
+from ampere.pytorch.models import read
 from ampere.pytorch.runtime.builder import Network, build, network_inputs
 from ampere.pytorch.runtime.losses import returned_tensors
 from ampere.zoo.families import family_names

@@ -11,9 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ampere.core.boundary.example_inputs import as_inputs
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.errors import ModelError
-from ampere.pytorch.example_inputs import as_inputs
 from ampere.pytorch.models import read
 from ampere.pytorch.runtime.trainer import synthetic_inputs
 
@@ -143,6 +143,9 @@ ids, mask = torch.full((4, 16), 99), torch.zeros(4, 16, dtype=torch.bool)
         (ids.byte(), "16:int64<100"),
         (ids.to("meta"), "16:int64"),
         (mask, "16:bool"),
+        (np.zeros((4, 3, 8, 8), np.float32), "3x8x8"),  # a tensor of any framework
+        (np.full((4, 16), 99), "16:int64<100"),
+        (np.zeros((4, 16), bool), "16:bool"),
         ((image, vector), "3x8x8, 5"),
         ([ids, mask], "16:int64<100, 16:bool"),
         (((3, 8, 8), (5,)), "3x8x8, 5"),
@@ -176,7 +179,7 @@ def test_python_says_what_a_text_does(given: Any, text: str) -> None:
         ((3, 8.5), "an object of type float"),
         ((3, True), "an object of type bool"),
         (None, "not None"),
-        (np.zeros((4, 3)), "an object of type ndarray"),
+        (np.zeros((4, 3), complex), "an example input is complex128"),
         (object(), "pass e.g. (3, 32, 32)"),
         ([image, None], "not None"),
         ({"mask": [mask]}, "an object of type list"),

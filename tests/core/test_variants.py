@@ -20,9 +20,9 @@ from ampere.core.training import Training
 from ampere.core.variants import Isolation, Plan, Variant, isolate, tell_apart
 from ampere.core.workloads import Settings, Workload
 from ampere.errors import ModelError
+from ampere.frameworks.models import plan_variants
 from ampere.pytorch.graph.model_reading import read_layers
 from ampere.pytorch.graph.standins import first_for, last_for
-from ampere.pytorch.models import plan_variants
 from ampere.pytorch.runtime.builder import build_layer, example_inputs
 from ampere.pytorch.runtime.trainer import make_trainer
 from ampere.zoo.families import family_names, find_family

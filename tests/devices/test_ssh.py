@@ -362,7 +362,8 @@ def names(rows: list[Measurement]) -> Names:
 
 def expected(model: str) -> Names:
     """The networks that a profile asks for when nothing goes wrong."""
-    from ampere.pytorch.models import plan_variants, read
+    from ampere.frameworks.models import plan_variants
+    from ampere.pytorch.models import read
 
     profiler = Isolator(plan_variants(read(model)), CORNERS)
     rows = []
@@ -538,6 +539,7 @@ def test_a_network_that_is_cut_in_mid_answer_costs_nothing(
     assert all(len(row.bursts["energy_j"]) == QUICK.max_rounds for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_a_profile_whose_device_is_gone_is_resumed_by_the_same_call(
     server: Server, model: str, tmp_path: Path

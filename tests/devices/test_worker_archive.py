@@ -22,7 +22,7 @@ from ampere.core.program.sizes import Size
 from ampere.core.program.structure import Call, Port, Structure
 from ampere.core.program.terms import ValueRef
 from ampere.core.program.widths import Widths
-from ampere.core.workloads import Workload
+from ampere.core.workloads import REFERENCE, Workload
 from ampere.devices import worker_archive as archive_module
 from ampere.devices.worker_archive import imported_modules, shipped_files, worker_archive
 from ampere.meters.registry import own_meters
@@ -87,7 +87,7 @@ def test_the_archive_works_where_nothing_but_torch_is(
         assert (opened["threads"], opened["provenance"]) == (1, "modelled")
         assert opened["meter"] == meter
         assert talk.ask(do="describe")["identity"]["machine"]
-        for stage in (VARIANT, Workload(stage="reference"), Workload(stage="idle")):
+        for stage in (VARIANT, REFERENCE, Workload(stage="idle")):
             handle = talk.ask(do="load", workload=stage.to_json())["handle"]
             burst = talk.ask(do="burst", handle=handle, steps=3)
             assert 0 < burst["time_s"] < 60

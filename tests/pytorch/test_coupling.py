@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from ampere.core.graph.channels import new
 from ampere.core.training import Training
-from ampere.pytorch.graph.channels import new
 from ampere.pytorch.models import read_whole
 from ampere.pytorch.pruning.coupling import Coupling, couple
 from written import Written

@@ -11,9 +11,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ampere.pytorch.graph.channels import Dim, Dims, Power, Scaled, new, pin
+from ampere.core.graph.calls import Value
+from ampere.core.graph.channels import Dim, Dims, Power, Scaled, new, pin
 from ampere.pytorch.graph.literals import propose, regroup
-from ampere.pytorch.graph.recorder import TracedCall, Value
+from ampere.pytorch.graph.recorder import TracedCall
 
 X = Value(0, (0,))
 

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from torch import nn
 
+from ampere.core.boundary.losses import load_loss, names_loss
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.errors import ModelError
-from ampere.pytorch.runtime.loader import build_model, load_loss, load_model, names_loss
+from ampere.pytorch.runtime.loader import build_model, load_model
 
 FILE = '''
 """A user's file."""

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import own_losses
+from ampere.core.boundary.losses import loss_name
 from ampere.errors import ModelError
-from ampere.pytorch.runtime.losses import LOSSES, find_loss, loss_name, make_loss, returned_tensors
+from ampere.pytorch.runtime.losses import LOSSES, find_loss, make_loss, returned_tensors
 
 Pair = namedtuple("Pair", "scores extra")
 

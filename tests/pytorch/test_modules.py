@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch import nn
 
+from ampere.core.graph.channels import Dims
 from ampere.core.layers import structure_of
 from ampere.core.program.trees import Path
 from ampere.devices.physics import load_hardware, paces, simulated_devices
-from ampere.pytorch.graph.channels import Dims
+from ampere.frameworks.models import plan_variants
 from ampere.pytorch.graph.recorder import TracedCall
-from ampere.pytorch.models import make_slimmer, plan_variants, read_whole
+from ampere.pytorch.models import make_slimmer, read_whole
 from ampere.pytorch.modules import registry
 from ampere.pytorch.modules.base import PLAIN_NAMING, ModuleRecord, Physics, Place, Pruning, Sizing
 from ampere.pytorch.modules.registry import (
@@ -249,7 +250,7 @@ class Gain(nn.Module):
 def gain_sizes(
     call: TracedCall, inputs: list[Dims], shape: tuple[int, ...], sizes: dict[str, Any]
 ) -> Dims:
-    from ampere.pytorch.graph.channels import new
+    from ampere.core.graph.channels import new
 
     out = new(shape[-1])
     sizes.update(channels=inputs[0][-1], leaving=out)

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from ampere.pytorch.graph.recorder import TracedCall, Value
+from ampere.core.graph.calls import Value
+from ampere.pytorch.graph.recorder import TracedCall
 from ampere.pytorch.pruning.moves import find_sources
 
 X = torch.zeros(2, 3)

@@ -10,7 +10,8 @@ from ampere.core.inputs import parse_inputs
 from ampere.core.training import Training
 from ampere.core.variants import Variant, isolate
 from ampere.core.workloads import ModelSpec, Settings, Workload
-from ampere.pytorch.models import plan_variants, read
+from ampere.frameworks.models import plan_variants
+from ampere.pytorch.models import read
 from ampere.pytorch.runtime.builder import build
 from ampere.pytorch.runtime.trainer import dtype_of, make_trainer
 

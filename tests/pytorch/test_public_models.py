@@ -16,7 +16,8 @@ import torch
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Settings, Workload
 from ampere.errors import ModelError
-from ampere.pytorch.models import layers_of, make_slimmer, read, read_whole
+from ampere.frameworks.models import layers_of
+from ampere.pytorch.models import make_slimmer, read, read_whole
 from ampere.pytorch.pruning.files import code
 from ampere.pytorch.public import packages
 from ampere.pytorch.public.configurations import read_configuration

@@ -10,15 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from ampere.core.graph.calls import common_depth, constants, tainted_calls
+from ampere.core.graph.segments import cut
 from ampere.core.inputs import parse_inputs
-from ampere.pytorch.graph.segments import (
-    common_depth,
-    constants,
-    cut,
-    multiplies,
-    tainted_calls,
-    work,
-)
+from ampere.pytorch.graph import cores
+from ampere.pytorch.graph.cores import multiplies, work
 from ampere.pytorch.graph.trace import Trace, trace
 
 
@@ -30,7 +26,7 @@ def cuts(model: nn.Module, input: str) -> list[str]:
     """The names of the calls of each segment, the short way."""
     return [
         "+".join(call.op.rpartition(".")[2] for call in segment)
-        for segment in cut(traced(model, input))
+        for segment in cut(traced(model, input), cores)
     ]
 
 
@@ -195,5 +191,5 @@ def test_common_depth_is_the_length_of_the_common_start(a: list[int], b: list[in
 def test_segments_hold_every_needed_call_once_and_in_order(blocks: int, skip: bool) -> None:
     parts = [Residual(8) if skip else nn.Linear(8, 8) for _ in range(blocks)]
     trace = traced(nn.Sequential(nn.Linear(6, 8), *parts), "6")
-    numbers = [call.index for segment in cut(trace) for call in segment]
+    numbers = [call.index for segment in cut(trace, cores) for call in segment]
     assert numbers == [call.index for call in trace.calls]

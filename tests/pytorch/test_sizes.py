@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from ampere.core.graph.calls import Value
+from ampere.core.graph.channels import Channels, Dim, Scaled, Sizes, free
 from ampere.core.inputs import parse_inputs
-from ampere.pytorch.graph.channels import Channels, Dim, Scaled, free
-from ampere.pytorch.graph.recorder import Value
-from ampere.pytorch.graph.sizes import Sizes, follow
+from ampere.pytorch.graph.sizes import follow
 from ampere.pytorch.graph.trace import Trace, trace
 from written import Written
 

@@ -17,8 +17,8 @@ from ampere.core.training import Training
 from ampere.core.variants import isolate
 from ampere.core.workloads import REFERENCE, ModelSpec, Settings, Workload
 from ampere.errors import ModelError
+from ampere.frameworks.models import plan_variants
 from ampere.pytorch.graph.model_reading import read_layers
-from ampere.pytorch.models import plan_variants
 from ampere.pytorch.runtime.trainer import OPTIMIZERS, Trainer, make_trainer
 
 MODELS = """

@@ -208,8 +208,8 @@ def test_views_and_what_returns_its_input_move_nothing() -> None:
 def test_work_is_written_and_read_back() -> None:
     for layer in ampere.read_layers("zoo:transformer"):
         again = Layer.from_json(layer.to_json())
-        assert [each.layer.identity for each in again.work] == [
-            each.layer.identity for each in layer.work
+        assert [each.call().identity for each in again.work] == [
+            each.call().identity for each in layer.work
         ]
         assert [each.count for each in again.work] == pytest.approx(
             [each.count for each in layer.work], abs=1e-6

@@ -11,15 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from ampere.core.graph.borders import Borders
+from ampere.core.graph.calls import Value
 from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, Role, structure_of
 from ampere.core.program.structure import Structure
 from ampere.core.training import Training
 from ampere.errors import ModelError
-from ampere.pytorch.graph.recorder import Value
 from ampere.pytorch.graph.sizes import follow
 from ampere.pytorch.graph.trace import trace
-from ampere.pytorch.graph.writer import Borders, Writer
+from ampere.pytorch.graph.writer import Writer
 from ampere.pytorch.models import read
 from written import Written
 

@@ -17,6 +17,7 @@ from importlib import resources
 
 from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.layers import Layer, Work
+from ampere.core.training import MOST_BATCH
 from ampere.errors import DataError
 
 FILE = "catalogue.json.gz"
@@ -46,12 +47,13 @@ def read_catalogue() -> tuple[Architecture, ...]:
 
 
 def _architecture(fields: Fields) -> Architecture:
+    batch = fields.whole("batch", least=1, most=MOST_BATCH)
     work = (Work.from_json(row, place) for place, row in fields.items("work", most=MOST))
     return Architecture(
         name=fields.text("name"),
         family=fields.text("family"),
         genre=fields.choice("genre", GENRES),
-        calls=tuple(each.layer for each in work),
+        calls=tuple(each.call(batch) for each in work),
     )
 
 

@@ -23,19 +23,22 @@ from ampere.acquisition.strategy import Strategy
 from ampere.core import units
 from ampere.core.boundary.fields import Fields
 from ampere.core.boundary.trust import refuse_code
-from ampere.core.fingerprint import Fingerprint
+from ampere.core.fingerprint import RUNTIME, Fingerprint, runtime_of
+from ampere.core.program.structure import TORCH
 from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.core.variants import Variant
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, FingerprintError, JournalError
+from ampere.frameworks.models import with_features
+from ampere.frameworks.runtimes import runtime_entry
 from ampere.meters.base import Provenance
 from ampere.profiles.profile import Profile
 from ampere.records.journal import Header, Journal, create_journal, read_journal
 from ampere.records.measurement import Measurement
 
 if TYPE_CHECKING:
-    from ampere.pytorch.models import Input
+    from ampere.core.boundary.example_inputs import Input
 
 
 def ask(
@@ -49,6 +52,7 @@ def ask(
     max_measurements: int | None = None,
     device: str = "told",
     provenance: Provenance = Provenance.EXTERNAL,
+    runtime: str = TORCH,
 ) -> list[Network]:
     """What to measure next for a profile, by whoever can; `tell` takes the answers.
 
@@ -56,14 +60,15 @@ def ask(
     from then on the profile knows, but for what is code: a file must not choose what runs here, so
     a model or a loss of the user's own is said again. None are left when enough is known, or at the
     strategy's limit, which `max_measurements` raises for this call. Asking twice without telling
-    gives the same networks.
+    gives the same networks. `runtime` is who will train them there.
     """
     if n < 1:
         raise DataError(f"{n} networks are nothing to ask for: use 1 or more")
     if not Path(path).exists():
         asks = _begin(path, model, input, training or Training(), strategy or Strategy())
         told = {"name": "told"}
-        header = Header(Fingerprint({"device": device}), told, provenance, model=model, asks=asks)
+        whose = _told_by(device, runtime)
+        header = Header(whose, told, provenance, model=model, asks=asks)
     elif input is not None or strategy is not None:
         raise DataError(f"{path} knows its model and how to go on: ask without input and strategy")
     else:
@@ -145,26 +150,42 @@ def _asks(path: str | Path, header: Header) -> Asks:
         raise JournalError(f"{path} line 1: {error}") from None
 
 
+def _told_by(device: str, runtime: str) -> Fingerprint:
+    """What is known of a device that others measure: its name, and who trains there."""
+    runtime_entry(runtime)  # there is one of this name
+    own = {} if runtime == TORCH else {RUNTIME: runtime}
+    return Fingerprint({"device": device, **own})
+
+
 def tell(
-    path: str | Path, measurements: Sequence[Measurement], *, any_device: bool = False
+    path: str | Path,
+    measurements: Sequence[Measurement],
+    *,
+    any_device: bool = False,
+    runtime: str | None = None,
 ) -> Profile:
     """Add measurements that were made elsewhere to a profile; it is created if it is not there.
 
-    Rows that name another device than the profile are refused, as are rows of other provenance;
-    rows that are in the profile already, seconds and all to the last digit, are left out.
+    Rows that name another device than the profile are refused, as are rows of other provenance or
+    of another `runtime`, if it is said who trained; rows that are in the profile already, seconds
+    and all to the last digit, are left out.
     """
-    return add_rows(path, measurements, any_device=any_device)[0]
+    return add_rows(path, measurements, any_device=any_device, runtime=runtime)[0]
 
 
 def add_rows(
-    path: str | Path, measurements: Sequence[Measurement], *, any_device: bool = False
+    path: str | Path,
+    measurements: Sequence[Measurement],
+    *,
+    any_device: bool = False,
+    runtime: str | None = None,
 ) -> tuple[Profile, int]:
     """What `tell` does, and how many rows were added: others may be telling the same profile."""
     if not measurements:
         raise DataError("there is no row to tell")
     first = measurements[0]
-    identity = {"device": first.device or "told"}
-    header = Header(Fingerprint(identity), {"name": "told"}, first.provenance)
+    whose = _told_by(first.device or "told", runtime or TORCH)
+    header = Header(whose, {"name": "told"}, first.provenance)
     if not Path(path).exists():
         if not any_device:
             _refuse_strangers(header, (), measurements)
@@ -175,6 +196,7 @@ def add_rows(
     with Journal.open(path, header) as journal:
         if not any_device:
             _refuse_strangers(journal.header, journal.measurements, measurements)
+            _refuse_another_runtime(journal.header, runtime)
         new = _without_repeats(measurements, journal.measurements)
         own = journal.header
         method = "additive" if own.asks is None else _asks(path, own).strategy.method
@@ -184,8 +206,6 @@ def add_rows(
 
 def _as_network(asked: Variant | Network) -> Network:
     """A network with the features of its layers, for whoever measures it."""
-    from ampere.pytorch.graph.counter import with_features
-
     layers = tuple(with_features(layer) for layer in asked.layers)
     return Network(str(asked), Workload(layers), layers)
 
@@ -210,6 +230,15 @@ def _without_repeats(
         again = units.plural(len(rows) - len(new), "row")
         warnings.warn(f"{again} left out: in the profile already", stacklevel=3)
     return new
+
+
+def _refuse_another_runtime(header: Header, runtime: str | None) -> None:
+    own = runtime_of(header.fingerprint)
+    if runtime not in (None, own):
+        raise FingerprintError(
+            f"the rows are of the runtime {runtime}, the profile of {own};"
+            " --any-device mixes them all the same"
+        )
 
 
 def _refuse_strangers(

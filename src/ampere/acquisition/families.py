@@ -9,19 +9,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from ampere.core.boundary.example_inputs import Input, as_inputs
+from ampere.core.boundary.losses import load_loss, loss_name
 from ampere.core.boundary.trust import refuse_code
 from ampere.core.choices import resample
 from ampere.core.layers import Layer
-from ampere.core.training import Loss, Training
+from ampere.core.training import LOSSES, Loss, Training
 from ampere.core.workloads import ModelSpec, Workload
+from ampere.frameworks.models import layers_of, read, with_features
+from ampere.frameworks.readers import Model
 from ampere.zoo.families import find_family
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ampere.pytorch.models import Input
 
 GIVE_UP = 1000  # draws without a new member
 T = TypeVar("T", bound=Hashable)
@@ -39,10 +38,8 @@ class Network:
         return self.name
 
 
-def read_network(model: nn.Module | str, input: Input | None, training: Training) -> Network:
+def read_network(model: Model, input: Input | None, training: Training) -> Network:
     """A model itself: by name it is built by its own code, a module again from its layers."""
-    from ampere.pytorch.models import read
-
     training = replace(training, loss=present_loss(training.loss))
     layers = read(model, input, training)
     if isinstance(model, str):
@@ -53,25 +50,20 @@ def read_network(model: nn.Module | str, input: Input | None, training: Training
 
 def present_loss(loss: Loss) -> str:
     """The name of a loss that is really there: better known now than after minutes of metering."""
-    from ampere.pytorch.runtime.losses import find_loss, loss_name
-
     refuse_code(loss, "loss", f"--loss {loss} or Training(loss=...)")
     name = loss_name(loss)
-    find_loss(name)
+    if name not in LOSSES:
+        load_loss(name)
     return name
 
 
 def input_text(input: Input | None) -> str | None:
     """An input as it stands in a `ModelSpec`."""
-    from ampere.pytorch.example_inputs import as_inputs
-
     return None if input is None else str(as_inputs(input))
 
 
 def members(spec: ModelSpec, rng: random.Random) -> Iterator[Network]:
     """Distinct members, in random order, until there seem to be no others."""
-    from ampere.pytorch.models import layers_of
-
     home, _, rest = spec.model.partition(":")
     family = find_family(rest) if home == "zoo" and "(" not in rest else None
     if family is None:
@@ -84,8 +76,6 @@ def members(spec: ModelSpec, rng: random.Random) -> Iterator[Network]:
 
 def resampled(name: str, layers: Sequence[Layer], rng: random.Random) -> Iterator[Network]:
     """A network at distinct random widths, built from its layers."""
-    from ampere.pytorch.graph.counter import with_features
-
     for drawn in _distinct(lambda: resample(layers, rng)):
         counted = tuple(with_features(layer) for layer in drawn)
         title = f"{name} {[dict(layer.widths) for layer in drawn]}"

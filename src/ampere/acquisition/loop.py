@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -13,13 +14,15 @@ from ampere.acquisition.prober import make_prober
 from ampere.acquisition.progress import Event, Watch, unwatched
 from ampere.acquisition.strategy import Strategy
 from ampere.core import units
-from ampere.core.fingerprint import changed_conditions, refuse_to_mix
+from ampere.core.fingerprint import changed_conditions, refuse_to_mix, runtime_of
 from ampere.core.layers import Layer
+from ampere.core.program.structure import TORCH
 from ampere.core.variants import Variant
 from ampere.core.workloads import Workload, WorkloadIdentity, workload_identity
 from ampere.devices.base import Device
-from ampere.errors import DataError, FingerprintError, JournalError
+from ampere.errors import DataError, FingerprintError, JournalError, MeasurementFailed
 from ampere.estimators.lending.lenders import Lenders
+from ampere.frameworks.models import plan_variants
 from ampere.records.journal import Header, Journal
 from ampere.records.measurement import Measurement
 from ampere.sittings.effort import Effort
@@ -81,13 +84,25 @@ def make_profiler(
     lenders: Lenders | None = None,
 ) -> Profiler:
     """Who decides by the method of a strategy."""
-    from ampere.pytorch.models import plan_variants
-
     if strategy.method == "paper":
         if lenders is not None:
             raise DataError("only the additive method learns from other devices: leave paper")
         return Isolator(plan_variants(itself.layers), strategy)
     return make_prober(itself, strategy, asked_about, effort, recorded, lenders=lenders)
+
+
+def refuse_untrainable(device: Device, itself: Network) -> None:
+    """Raise if a runtime cannot train a model: better now than as a failure of every network.
+
+    torch can whatever it can read.
+
+    Raises:
+        ModelError: The device's runtime cannot; names the operation and the layer.
+    """
+    if runtime_of(device.fingerprint) == TORCH:
+        return
+    with suppress(MeasurementFailed):  # it may be too large, and others of its family are not
+        device.unload(device.load(itself.workload).handle)
 
 
 @dataclass(frozen=True)

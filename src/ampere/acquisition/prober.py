@@ -34,6 +34,7 @@ from ampere.estimators.encoding import depth_of, distinct
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.processes.sum_process import SumProcess
 from ampere.estimators.seconds import per_joule
+from ampere.frameworks.models import plan_variants, with_features
 from ampere.records.failure import Cause
 from ampere.records.measurement import Measurement
 from ampere.sittings.effort import Effort
@@ -283,9 +284,6 @@ def make_prober(
     Where only `recorded` networks can be measured, it chooses among these. `pool` is how many
     members may be measured, and of how many the interval matters.
     """
-    from ampere.pytorch.graph.counter import with_features
-    from ampere.pytorch.models import plan_variants
-
     rng = random.Random(f"probes {strategy.seed}")  # not the stream that evaluations draw from
     spec = itself.workload.model
     family = members(spec, rng) if spec else resampled(itself.name, itself.layers, rng)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ampere.acquisition import catalogue
 from ampere.acquisition.loop import Comebacks, open_journal, run_profiler
 from ampere.acquisition.progress import Watch, unwatched
 from ampere.acquisition.surveyor import Surveyor
+from ampere.core.boundary.example_inputs import Input
 from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.devices.base import Device
@@ -17,14 +17,11 @@ from ampere.devices.registry import device_or_local, opening
 from ampere.errors import MeasurementFailed
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.survey import calls_of
+from ampere.frameworks.models import read
+from ampere.frameworks.readers import Model
 from ampere.profiles.profile import Profile
 from ampere.sittings.effort import Effort
 from ampere.sittings.limit import Limit
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ampere.pytorch.models import Input
 
 TOGETHER = 6  # networks of a sitting
 
@@ -33,7 +30,7 @@ def survey(
     path: str | Path,
     *,
     device: Device | None = None,
-    like: Sequence[nn.Module | str] = (),
+    like: Sequence[Model] = (),
     input: Input | None = None,
     training: Training | None = None,
     tolerance: float = 0.03,
@@ -97,15 +94,13 @@ def survey(
 
 
 def _asked_about(
-    like: Sequence[nn.Module | str],
+    like: Sequence[Model],
     input: Input | None,
     training: Training,
     seed: int,
     without: Collection[str],
 ) -> list[Sequence[Layer]]:
     """What a survey shall be good at: models that are given, and genres of the catalogue."""
-    from ampere.pytorch.models import read
-
     genres = [each for each in like if isinstance(each, str) and ":" not in each]
     models = [each for each in like if each not in genres]
     asked: list[Sequence[Layer]] = [calls_of(read(each, input, training)) for each in models]

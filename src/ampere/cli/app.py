@@ -25,6 +25,7 @@ from ampere.cli.profile import PROFILE
 from ampere.cli.prune import PRUNE
 from ampere.cli.report import REPORT
 from ampere.cli.run import RUN
+from ampere.cli.runtimes import RUNTIMES
 from ampere.cli.schedule import SCHEDULE
 from ampere.cli.shell import Shell
 from ampere.cli.survey import SURVEY
@@ -34,6 +35,7 @@ from ampere.cli.zoo import ZOO
 
 COMMANDS: tuple[Command | Group, ...] = (  # in the order of `ampere --help`
     METERS,
+    RUNTIMES,
     ZOO,
     LAYERS,
     PROFILE,

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ampere.cli.command import Command
-from ampere.cli.options import MANY, ProfilePath, TrainingOptions, at_most
+from ampere.cli.options import MANY, ProfilePath, TrainingOptions, at_most, known_runtime
 from ampere.cli.shell import json_text, say
+from ampere.core.program.structure import TORCH
 from ampere.core.types import Json
 from ampere.errors import DataError
 
@@ -34,6 +35,14 @@ class Beginning:
             metavar="WORD",
             help="The first time: counter, sensor, battery, external, modelled or simulated."
             " Default: external.",
+        ),
+    ] = None
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The first time: who trains there, torch, mnn or jax. Default: torch.",
+            callback=known_runtime,
         ),
     ] = None
     method: Annotated[
@@ -102,6 +111,7 @@ def ask(
         max_measurements=measurements,
         device=beginning.label or "told",
         provenance=read_provenance(beginning.provenance or "external"),
+        runtime=beginning.runtime or TORCH,
     )
     if not networks:
         say(_why_none(path, measurements))

@@ -172,7 +172,7 @@ def _unmeasured(
     settings = training.over(borrowing.usual_training(entries))
     asked = subject.read()
     if isinstance(asked, str):
-        from ampere.pytorch.models import read
+        from ampere.frameworks.models import read
 
         asked = read(asked, training.input, settings)
     from ampere.profiles.whole_job import whole_job
@@ -193,7 +193,7 @@ def _sharpened(
     """The profile, with what a few steps of the very model taught."""
     from ampere import _api
 
-    with closing(machine.open()) as device:
+    with closing(machine.open(model)) as device:
         return _api.after_steps(
             profile,
             model,

@@ -45,10 +45,11 @@ def evaluate(
     """
     from ampere import _api
 
+    model = training.named(model)
     try:
-        with closing(machine.open()) as device, progress() as watch:
+        with closing(machine.open(model)) as device, progress() as watch:
             evaluation = _api.evaluate(
-                training.named(model),
+                model,
                 training.input,
                 training=training.over(_api.training_for(path)),
                 path=path,

@@ -48,6 +48,7 @@ def _joules(value: float | None) -> float | None:
 HERE = "here"
 LOCAL = "127.0.0.1:8786"
 UNFINISHED = 1
+EVER = "2000-01-01T00:00:00Z"  # whoever only starts workers does not mind what has passed since
 
 
 def up(
@@ -77,7 +78,7 @@ def up(
     if workers not in (None, HERE):
         raise typer.BadParameter(f"{workers!r} is not here: leave it out, or write --workers here")
     place = _place(at, tls)
-    members = read_fleet(fleet)
+    members = read_fleet(fleet, begins=EVER)
     crew = Crew(members, keep, say) if workers == HERE else None
 
     def ready(address: str) -> None:
@@ -181,8 +182,8 @@ def run(
 
     place = _place(at, tls)
     planned = read_plan(plan)
-    members = read_fleet(fleet)
-    tasks = read_jobs(jobs, members, load_models=load_models)
+    members = read_fleet(fleet, begins=planned.begins)
+    tasks = read_jobs(jobs, members, load_models=load_models, begins=planned.begins)
     with open_run(keep, planned, members, tasks, patience_s=patience, say=say) as runner:
         try:
             ended = run_fleet(runner, place, patience_s=patience, say=say)

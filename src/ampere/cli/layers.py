@@ -16,7 +16,7 @@ from ampere.core.types import Json
 
 if TYPE_CHECKING:
     from ampere.core.layers import Layer
-    from ampere.pytorch.graph.model_reading import ModelReading
+    from ampere.frameworks.readers import ModelReading
 
 
 def layers(model: Model, training: TrainingOptions, as_json: AsJson = False) -> str:
@@ -27,7 +27,7 @@ def layers(model: Model, training: TrainingOptions, as_json: AsJson = False) -> 
     """
     model = training.named(model)
     from ampere.core.training import Training
-    from ampere.pytorch.models import read_whole
+    from ampere.frameworks.models import read_whole
 
     reading = read_whole(model, training.input, training.over(Training()))
     params = sum(layer.count * (layer.params or 0) for layer in reading.layers)
@@ -99,9 +99,9 @@ def _frozen(layer: Layer) -> str:
     structure = layer.kind.structure
     if structure is None:
         return ""
-    from ampere.pytorch.modules.registry import holds_parameters
+    from ampere.frameworks.models import holds_parameters
 
-    held = [call for call in structure.calls if holds_parameters(call)]
+    held = [call for call in structure.calls if holds_parameters(layer, call)]
     if held and all(call.frozen for call in held):
         return "frozen"
     partly = any(call.frozen or call.frozen_parts for call in held)

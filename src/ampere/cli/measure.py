@@ -37,9 +37,10 @@ def measure(
     from ampere import _api
     from ampere.core.training import Training
 
-    with closing(machine.open()) as device:
+    model = training.named(model)
+    with closing(machine.open(model)) as device:
         measured = _api.measure(
-            training.named(model),
+            model,
             training.input,
             training=training.over(Training()),
             device=device,
@@ -58,7 +59,7 @@ def _measure_loader(loader: str, machine: Machine, care: Care, as_json: bool) ->
     if machine.device != "local" or machine.accelerator != "cpu":
         raise typer.BadParameter("--loader loads on this machine's processor: --device local")
     meter, settings = parse_meter(machine.meter)
-    with closing(_api.loader_device(machine.settings, meter, settings)) as device:
+    with closing(_api.loader_device(machine.settings(), meter, settings)) as device:
         measured = _api.measure_loader(loader, device=device, effort=care.effort())
     return json_text(measured.to_json()) if as_json else repr(measured)
 

@@ -93,6 +93,16 @@ def _known_task(name: str | None) -> str | None:
     return name
 
 
+def known_runtime(name: str | None) -> str | None:
+    """Refuse the name of a runtime that there is not."""
+    from ampere.frameworks.runtimes import RUNTIMES
+
+    if name is not None and name not in RUNTIMES:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(RUNTIMES)}")
+    return name
+
+
+OWN_SETTINGS = ("simulated", "recorded")  # devices that have a runtime and a meter of their own
 FORMS = "zoo:lenet5, timm:resnet50, hf:bert, hf:DIR, path/file.py:factory, package.module:factory"
 Model = Annotated[
     str,
@@ -308,6 +318,14 @@ class Machine:
     meter: Annotated[
         str, typer.Option(metavar="METER", help="auto, rapl, cpu:idle_w=2.5,active_w=9, ...")
     ] = "auto"
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Who trains there: torch, mnn or jax. Default: the model's own framework.",
+            callback=known_runtime,
+        ),
+    ] = None
     accelerator: Annotated[str, typer.Option(metavar="NAME", help="cpu, cuda or mps.")] = "cpu"
     threads: Annotated[
         int | None,
@@ -318,30 +336,44 @@ class Machine:
             callback=at_most(THREADS),
         ),
     ] = None
-    compile: Annotated[bool, typer.Option("--compile", help="Compile the models.")] = False
-    tf32: Annotated[bool, typer.Option("--tf32", help="TF32 on NVIDIA GPUs.")] = False
-    no_onednn: Annotated[bool, typer.Option("--no-onednn", help="Do without oneDNN.")] = False
+    compile: Annotated[bool, typer.Option("--compile", help="Compile the models (torch).")] = False
+    tf32: Annotated[bool, typer.Option("--tf32", help="TF32 on NVIDIA GPUs (torch).")] = False
+    no_onednn: Annotated[bool, typer.Option("--no-onednn", help="Do without oneDNN (torch).")] = (
+        False
+    )
 
-    def open(self) -> AnyDevice:
-        """The device that these options describe; whoever opens it closes it."""
+    def open(self, model: str | None = None) -> AnyDevice:
+        """The device that these options describe; whoever opens it closes it.
+
+        Unless a runtime was named, the framework of the model trains there, if one is given.
+        """
         from ampere.devices.registry import open_device
         from ampere.meters.registry import parse_meter
 
         meter, meter_settings = parse_meter(self.meter)
-        return open_device(self.device, self.settings, meter, meter_settings)
+        return open_device(self.device, self.settings(model), meter, meter_settings)
 
-    @property
-    def settings(self) -> Settings:
-        """How the framework runs there."""
+    def settings(self, model: str | None = None) -> Settings:
+        """Who trains there, and how."""
         from ampere.core.workloads import Settings
 
         return Settings(
+            runtime=self.runtime or self._usual_runtime(model),
             accelerator=self.accelerator,
             threads=self.threads,
             compile=self.compile,
             tf32=self.tf32,
             onednn=not self.no_onednn,
         )
+
+    def _usual_runtime(self, model: str | None) -> str:
+        from ampere.core.program.structure import TORCH
+
+        if model is None or self.device.strip().partition(":")[0] in OWN_SETTINGS:
+            return TORCH
+        from ampere.frameworks.models import framework_of
+
+        return framework_of(model)
 
 
 @dataclass(frozen=True)

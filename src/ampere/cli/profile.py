@@ -137,7 +137,7 @@ def profile(
     strategy = plan.strategy()
     lenders = None if like_devices is None else lenders_of(like_devices, path)
     try:
-        with closing(machine.open()) as device, progress() as watch:
+        with closing(machine.open(model)) as device, progress() as watch:
             learned = _api.profile(
                 model,
                 training.input,

@@ -70,11 +70,13 @@ def schedule(
     from ampere.fleet.files.jobs import read_jobs
     from ampere.fleet.files.members import read_fleet
     from ampere.fleet.schedule import schedule as make_plan
+    from ampere.records.measurement import utc_now
 
     if output is not None:
         _refuse_what_is_no_plan(output)
-    members = read_fleet(fleet)
-    tasks = read_jobs(jobs, members, load_models=load_models)
+    begins = begins or utc_now()  # once: files may name moments
+    members = read_fleet(fleet, begins=begins)
+    tasks = read_jobs(jobs, members, load_models=load_models, begins=begins)
     plan = make_plan(
         members, tasks, confidence=confidence, objective=_weights(objective), begins=begins
     )

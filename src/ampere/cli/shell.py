@@ -23,6 +23,8 @@ from ampere.errors import AmpereError
 
 _EXTRAS = {  # packages that not everybody needs: how they are called, and what brings them
     "torch": ("PyTorch", "torch"),
+    "jax": ("JAX", "jax"),
+    "flax": ("Flax", "jax"),
     "safetensors": ("safetensors", "prune"),
     "matplotlib": ("matplotlib", "figures"),
     "tensorboard": ("TensorBoard", "tensorboard"),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ampere.cli.command import Command
-from ampere.cli.options import AsJson, MixDevices, ProfilePath
+from ampere.cli.options import AsJson, MixDevices, ProfilePath, known_runtime
 from ampere.cli.profile import profile_row
 from ampere.cli.shell import json_text
 from ampere.core import units
@@ -24,6 +24,14 @@ def tell(
         ),
     ],
     path: ProfilePath,
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Who trained there: torch, mnn or jax. Default: the profile's own, or torch.",
+            callback=known_runtime,
+        ),
+    ] = None,
     any_device: MixDevices = False,
     as_json: AsJson = False,
 ) -> str:
@@ -34,7 +42,7 @@ def tell(
     from ampere.acquisition.exchange import add_rows
     from ampere.records.rows import read_rows
 
-    learned, added = add_rows(path, read_rows(rows), any_device=any_device)
+    learned, added = add_rows(path, read_rows(rows), any_device=any_device, runtime=runtime)
     if as_json:
         return json_text({"told": added, **profile_row(learned, path)})
     return f"{learned!r}\n\n{units.plural(added, 'row')} added to {path}"

@@ -11,6 +11,7 @@ then what each call makes; `{"value": [5, 0]}` is the first part of value 5. Wit
 the backward pass starts from random gradients of the result; so it does for what is `unread`, if
 there is any. `again` is the value of the call whose module runs once more; what is `frozen` gets no
 gradient, `shared_parts` are updated by another call, and a `detached` call records no gradient.
+Calls have torch's names, or those of the `dialect` that is told.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 
 from ampere.core.layers import Layer, Role, Source, sources_of, structure_of
 from ampere.core.program.sizes import shape_at
-from ampere.core.program.structure import Call, Port
+from ampere.core.program.structure import TORCH, Call, Port
 from ampere.core.program.terms import Term, ValueRef, number_at, term_to_json
 from ampere.core.program.trees import map_leaves
 from ampere.core.training import training_of
@@ -45,7 +46,9 @@ def describe(layers: Sequence[Layer]) -> dict[str, Json]:
     settings = training_of(layers).to_json()
     del settings["batch_size"]  # stands in the shapes of the inputs
     ends = layers[-1].kind.role is Role.LAST
+    dialect = structure_of(layers[0].kind).dialect
     return {
+        **({} if dialect == TORCH else {"dialect": dialect}),
         **settings,
         "loss": settings["loss"] if ends else None,
         "inputs": list(inputs.values()),

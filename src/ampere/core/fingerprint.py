@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ampere.core.boundary.fields import Fields
+from ampere.core.program.structure import TORCH
 from ampere.core.types import Json
 from ampere.errors import FingerprintError
 
 UNKNOWN = "unknown"
+RUNTIME = "runtime"  # the key of who trains; torch is not named, as when there was nobody else
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,19 @@ class Fingerprint:
 
 
 def refuse_to_mix(ours: Fingerprint, theirs: Fingerprint) -> None:
-    """Raise unless both identities are the same; the error names every key that differs."""
-    differences = [
+    """Raise unless both identities are the same; the error names every key that differs.
+
+    Of different runtimes only what both say of themselves is compared: options of one are none of
+    the other's.
+    """
+    keys = {*ours.identity, *theirs.identity}
+    differences = []
+    if runtime_of(ours) != runtime_of(theirs):
+        differences = [f"runtime is {runtime_of(ours)} here, {runtime_of(theirs)} there"]
+        keys = {*ours.identity} & {*theirs.identity} - {RUNTIME}
+    differences += [
         f"{key} is {here} here, {there} there"
-        for key in sorted({*ours.identity, *theirs.identity})
+        for key in sorted(keys)
         if (here := ours.identity.get(key, "not set"))
         != (there := theirs.identity.get(key, "not set"))
     ]
@@ -55,6 +66,11 @@ def refuse_to_mix(ours: Fingerprint, theirs: Fingerprint) -> None:
             f"measurements of different devices do not mix: {'; '.join(differences)};"
             " --any-device mixes them all the same"
         )
+
+
+def runtime_of(fingerprint: Fingerprint) -> str:
+    """Who trains on a device; torch unless it says so."""
+    return fingerprint.identity.get(RUNTIME, TORCH)
 
 
 def changed_conditions(before: Fingerprint, now: Fingerprint) -> list[str]:

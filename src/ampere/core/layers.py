@@ -8,7 +8,7 @@ a framework builds the layer from; layers that come from a file of measurements 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from enum import Enum
 from functools import cached_property
@@ -103,13 +103,18 @@ class Work:
     features: Features = Features()
     count: float = 1.0
 
-    @cached_property
-    def layer(self) -> Layer:
-        """The calls as a layer by themselves: words make kinds, numbers vary within a kind."""
-        words = sorted(v for v in self.attributes.values() if isinstance(v, str))
-        name = " ".join([self.operation, *words])
+    def call(self, batch: int | None = None) -> Layer:
+        """The calls as a layer by themselves: words make kinds, numbers vary within a kind.
+
+        Libraries work along the map of one sample: as many rows of small maps take them longer.
+        """
         # Calls that are told by their bytes alone differ in nothing else.
         told = {**self.attributes, SIZE: self.features.activation_bytes}
+        rows = told.get("rows")
+        if "kernel" in told and batch is not None and isinstance(rows, (int, float)):
+            told["map"] = max(round(rows / batch), 1)
+        words = sorted(v for v in self.attributes.values() if isinstance(v, str))
+        name = " ".join([self.operation, *words])
         kind = LayerKind(name, Role.HIDDEN, self.operation, told)
         return Layer(name, kind, self.widths, self.features, part=self.count)
 
@@ -166,6 +171,15 @@ class Layer:
         attributes = self.kind.attributes
         texts = tuple((name, repr(attributes[name])) for name in sorted(attributes))
         return self.kind.name, self.widths, texts
+
+    @cached_property
+    def calls(self) -> tuple[Layer, ...]:
+        """Its calls, each as a layer by itself; one whose calls nobody told is its own."""
+        if not self.work:
+            return (self,)
+        batch = self.kind.attributes.get("batch")
+        samples = batch if isinstance(batch, int) and batch > 0 else None
+        return tuple(replace(each.call(samples), count=self.count) for each in self.work)
 
     def to_json(self, with_structure: bool = False) -> dict[str, Json]:
         """Plain data, as in a row of a journal; with what it takes to build it, as for a worker."""

@@ -13,6 +13,13 @@ import stat
 import sys
 from io import FileIO
 from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+H = TypeVar("H", bound="Holder")
+
+# Windows has neither, and no links that a stranger could make.
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 if sys.platform == "win32":
     import msvcrt
@@ -62,15 +69,38 @@ def is_open_in(file: FileIO, pid: int) -> bool:
     return False
 
 
+def _is_ours(status: os.stat_result) -> bool:
+    return sys.platform == "win32" or status.st_uid == os.getuid()
+
+
 def open_own(path: Path) -> FileIO:
     """Open a file of this user's alone to read and write, or make it.
 
     Raises:
         OSError: It cannot be opened, or is a link, or somebody else's.
     """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | _NO_LINKS, 0o600)
     status = os.fstat(handle)
-    if status.st_uid != os.getuid() or status.st_nlink != 1 or not stat.S_ISREG(status.st_mode):
+    if not _is_ours(status) or status.st_nlink != 1 or not stat.S_ISREG(status.st_mode):
         os.close(handle)
         raise PermissionError(errno.EPERM, "it is no file of this user's alone", str(path))
     return FileIO(handle, "r+")
+
+
+class Holder:
+    """Whoever holds a file, until it is closed or a `with` block ends."""
+
+    def close(self) -> None:
+        """Let go of the file; closing twice is harmless."""
+        raise NotImplementedError
+
+    def __enter__(self: H) -> H:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 
 from ampere.core.boundary.fields import Fields
 from ampere.core.types import Json
@@ -64,10 +64,9 @@ class Introduction:
             settings: How the framework runs there.
             addresses: Settings of the meter that only say where it is.
         """
-        chosen = {k: str(v) for k, v in asdict(settings).items() if k != "threads"}
         return {
             **self.identity,
-            **chosen,
+            **settings.told(),
             "threads": str(self.threads),
             "framework": self.framework,
             "freed_memory": self.freed_memory,

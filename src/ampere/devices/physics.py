@@ -36,15 +36,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib.resources import files
 from itertools import chain, repeat
+from typing import TYPE_CHECKING
 
-from ampere.core.layers import Layer, Role
+from ampere.core.layers import Layer, Role, structure_of
 from ampere.core.program.sizes import Size
-from ampere.core.program.structure import Call
+from ampere.core.program.structure import TORCH, Call
 from ampere.core.program.terms import Term, number_at
 from ampere.core.program.trees import leaves
 from ampere.errors import DeviceError
+from ampere.frameworks.models import holds_parameters
 from ampere.meters.base import Resolution
-from ampere.pytorch.modules.registry import holds_parameters, record_named
+
+if TYPE_CHECKING:
+    from ampere.pytorch.modules.base import Physics
 
 FORMULAS = 2  # a change of the formulas above makes other devices
 
@@ -140,15 +144,25 @@ class Stage:
             return self.call_launches + self.weights_launches
         length = int(layer.kind.attributes.get("length") or 1) if self.call_launches else 1
         return sum(
-            (self.call_launches + self.weights_launches * holds_parameters(call))
-            * (length if _runs_per_position(call) else 1)
+            (self.call_launches + self.weights_launches * holds_parameters(layer, call))
+            * (length if _runs_per_position(layer, call) else 1)
             for call in calls
         )
 
 
-def _runs_per_position(call: Call) -> bool:
+def _runs_per_position(layer: Layer, call: Call) -> bool:
+    physics = _physics(layer, call)
+    return physics is not None and physics.per_position
+
+
+def _physics(layer: Layer, call: Call) -> Physics | None:
+    """How a call of torch runs; of calls of other dialects nothing is known."""
+    if structure_of(layer.kind).dialect != TORCH:
+        return None
+    from ampere.pytorch.modules.registry import record_named
+
     record = record_named(call.op)
-    return record is not None and record.physics.per_position
+    return None if record is None else record.physics
 
 
 STAGES = {
@@ -243,8 +257,8 @@ def _padding(layer: Layer, tile: int) -> float:
     plain = padded = 0.0
     structure = layer.kind.structure
     for call in structure.calls if structure else ():
-        record = record_named(call.op)
-        for names in record.physics.products if record else ():
+        physics = _physics(layer, call)
+        for names in physics.products if physics else ():
             if not all(name in call.arguments for name in names):
                 continue
             sides = [_side(call.arguments[name], layer.widths, tile) for name in names]

@@ -18,6 +18,7 @@ from ampere.core.types import Json
 from ampere.core.workloads import IDLE_STEP_S, Workload, workload_identity
 from ampere.devices.base import Burst, Loaded
 from ampere.errors import DataError, MeasurementFailed
+from ampere.frameworks.models import layers_of
 from ampere.meters.base import Provenance, Resolution
 from ampere.meters.surroundings import Watched
 from ampere.records.journal import devices_of, provenance_of, read_journal
@@ -115,8 +116,6 @@ class RecordedDevice:
 def _layers_of(workload: Workload) -> Sequence[Layer]:
     if workload.model is None:
         return workload.layers
-    from ampere.pytorch.models import layers_of
-
     return layers_of(workload.model)
 
 

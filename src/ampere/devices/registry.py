@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from ampere.core.program.structure import TORCH
 from ampere.core.workloads import Settings
 from ampere.devices.adb import AdbDevice
 from ampere.devices.base import Device
@@ -23,7 +24,7 @@ FORMS = "local, ssh:user@host, adb:serial, simulated:xavier or recorded:file.amp
 OPTIONS: dict[str, tuple[str, ...]] = {
     "local": (),
     "ssh": ("python", "config"),
-    "adb": ("python", "adb"),
+    "adb": ("python", "worker", "adb"),
     "simulated": ("seed",),
     "recorded": (),
 }
@@ -59,12 +60,12 @@ def open_device(
 
 
 @contextmanager
-def device_or_local(device: Device | None) -> Iterator[Device]:
+def device_or_local(device: Device | None, runtime: str = TORCH) -> Iterator[Device]:
     """The given device, which stays open, or this machine, which is closed afterwards."""
     if device is not None:
         yield device
         return
-    with LocalDevice() as local:
+    with LocalDevice(Settings(runtime=runtime)) as local:
         yield local
 
 

@@ -21,32 +21,22 @@ import random
 import time
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.layers import Features, Layer, LayerKind, Role, structure_of
-from ampere.core.program.widths import Widths
+from ampere.core.layers import Layer, structure_of
 from ampere.core.types import Json
-from ampere.core.workloads import IDLE_STEP_S, Workload
+from ampere.core.workloads import IDLE_STEP_S, REFERENCE, Workload
 from ampere.devices.base import Burst, Loaded
 from ampere.devices.physics import STAGES, Hardware, Pace, held_bytes, load_hardware, paces
 from ampere.errors import DeviceError, OutOfMemory
+from ampere.frameworks.models import layers_of, with_features
 from ampere.meters.base import Provenance, Reading, Resolution, energy_between
 from ampere.meters.surroundings import Watched
 
-# The network that other devices run as their reference: a convolution, ReLU and a linear layer.
-REFERENCE_LAYERS = (
-    Layer(
-        "convolution",
-        LayerKind("reference convolution", Role.FIRST, "conv2d"),
-        Widths({"out": 16}),
-        Features(flops=9_437_184, activation_bytes=262_144, parameter_bytes=4_672),
-    ),
-    Layer(
-        "linear",
-        LayerKind("reference linear", Role.LAST, "linear"),
-        Widths({"in": 4096}),
-        Features(flops=3_145_728, activation_bytes=512, parameter_bytes=262_208),
-    ),
+# What is known of it are its features: a layer counts as one call.
+REFERENCE_LAYERS = tuple(
+    replace(layer, kind=replace(layer.kind, structure=None)) for layer in REFERENCE.layers
 )
 
 
@@ -265,14 +255,10 @@ def _counted(layer: Layer) -> Layer:
     if None not in layer.features.numbers:
         return layer
     structure_of(layer.kind)  # without one there is nothing to count
-    from ampere.pytorch.graph.counter import with_features
-
     return with_features(layer)
 
 
 def _layers_of(workload: Workload) -> tuple[Layer, ...]:
     if workload.model is None:
         return tuple(map(_counted, workload.layers))
-    from ampere.pytorch.models import layers_of
-
     return tuple(map(_counted, layers_of(workload.model)))

@@ -26,7 +26,6 @@ import os
 import platform
 import queue
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -37,8 +36,9 @@ from typing import IO, Any
 
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.lock import is_open_in, lock_file, lock_holder, open_own
-from ampere.core.workloads import IDLE_STEP_S, LOADING, Settings, Workload
+from ampere.core.workloads import IDLE_STEP_S, LOADING, REFERENCE, Settings, Workload
 from ampere.errors import AmpereError, DeviceError, MeterError, MeterFault
+from ampere.frameworks.runtimes import STEP, Runtime, find_runtime
 from ampere.meters.base import Meter, energy_between
 from ampere.meters.calibration import calibrated
 from ampere.meters.process_tree import ProcessTree
@@ -61,6 +61,7 @@ class Worker:
         self.folder = folder
         self.meter: Meter | None = None
         self.settings = Settings()
+        self.runtime: Runtime | None = None
         self.surroundings = Surroundings()
         self.idle: set[int] = set()  # handles of those that do nothing
         self.loaders: set[int] = set()  # and of those that load data, with processes of their own
@@ -75,17 +76,11 @@ class Worker:
 
         With the name of a master, the device is this worker's alone.
         """
-        try:
-            from ampere.pytorch.runtime.trainer import apply_settings
-        except ImportError as error:
-            raise DeviceError(
-                f"{sys.executable} cannot use torch ({_line(error)}): install it there, or choose"
-                " a Python that has it"
-            ) from None
+        self.settings = Settings(**settings)
+        self.runtime = runtime = find_runtime(self.settings.runtime)
         if master:
             self.lock = claim_device(self.folder or Path.home() / ".cache" / "ampere", master)
-        self.settings = Settings(**settings)
-        framework, threads = apply_settings(self.settings)
+        framework, threads = runtime.apply(self.settings)
         answer: dict[str, Any] = {"framework": framework, "threads": threads}
         answer["freed_memory"] = keep_memory()
         if meter is None:
@@ -115,28 +110,29 @@ class Worker:
             self.idle.add(handle)
             return {"handle": handle}
         if asked.stage == LOADING and asked.loader is not None:
-            from ampere.pytorch.runtime.batches import Batches
+            from ampere.frameworks.batches import Batches
 
             batches = Batches(asked.loader)
             self.steps[handle] = batches.draw
             self.loaders.add(handle)
             return {"handle": handle, "workers": batches.workers, "samples": batches.samples}
-        from ampere.pytorch.runtime.trainer import make_trainer
-
+        runtime = self._engine()
+        stage = STEP if asked.stage == REFERENCE.stage else asked.stage
+        if stage not in runtime.stages:
+            stages = ", ".join(runtime.stages)
+            raise DeviceError(f"the runtime {runtime.name} has no stage {stage!r}: it has {stages}")
         self.built += 1
         if self.built <= 2:
             # The framework stays, and what it imports when it first runs: to look for garbage in
             # all of it would take 0.15 s each time.
             gc.freeze()
-        stage = "step" if asked.stage == "reference" else asked.stage
-        self.steps[handle] = make_trainer(asked, self.settings).stage(stage)
+        self.steps[handle] = runtime.trainer(asked, self.settings).stage(stage)
         gc.collect()  # cycles in what was unloaded since
         return {"handle": handle}
 
     def burst(self, handle: int, steps: int) -> dict[str, Any]:
         """Run steps, between two readings of the meter if it is read here."""
-        from ampere.pytorch.runtime.trainer import synchronise
-
+        runtime = self._engine()
         step = self.steps[handle]
         waits = self.idle | self.loaders  # for time to pass, for a disk, for others of theirs
         needs_cores = self.settings.accelerator == "cpu" and handle not in waits
@@ -144,12 +140,12 @@ class Worker:
         around, family_s = self.surroundings.look(), family.cpu_s() if family else 0.0
         gc.disable()  # a collection inside a burst would be charged to whoever it hits
         try:
-            synchronise(self.settings)
+            runtime.synchronise(self.settings)
             before = self.meter.read() if self.meter else None
             start_s, start_cpu_s = time.perf_counter(), time.process_time()
             for _ in range(steps):
                 step()
-            synchronise(self.settings)
+            runtime.synchronise(self.settings)
             time_s, cpu_s = time.perf_counter() - start_s, time.process_time() - start_cpu_s
             after = self.meter.read() if self.meter else None
         finally:
@@ -168,6 +164,11 @@ class Worker:
             "resolution": asdict(self.meter.resolution),
             "evidence": evidence,
         }
+
+    def _engine(self) -> Runtime:
+        """Who trains here: what was asked for when it was opened."""
+        self.runtime = self.runtime or find_runtime(self.settings.runtime)
+        return self.runtime
 
     def unload(self, handle: int) -> dict[str, Any]:
         """Forget a workload."""
@@ -283,12 +284,14 @@ def claim_device(folder: Path, master: str) -> FileIO:
             )
         time.sleep(0.2)
     file.truncate(0)
-    os.pwrite(file.fileno(), f"{os.getpid()} {master}".encode(), 0)
+    file.seek(0)
+    file.write(f"{os.getpid()} {master}".encode())
     return file
 
 
 def _text(file: FileIO) -> str:
-    return os.pread(file.fileno(), 200, 0).decode(errors="replace")
+    file.seek(0)
+    return file.read(200).decode(errors="replace")
 
 
 def _kill(pid: int) -> None:

@@ -29,12 +29,14 @@ from ampere.core.fingerprint import Fingerprint
 from ampere.core.layers import Features, Work
 from ampere.core.training import MOST_BATCH
 from ampere.core.types import Json
-from ampere.core.workloads import Settings, Workload
+from ampere.core.workloads import REFERENCE, ModelSpec, Settings, Workload
 from ampere.devices.base import Burst, Loaded
 from ampere.devices.introduction import Introduction, read_resolution
 from ampere.devices.outside_meter import OutsideMeter, is_outside
 from ampere.devices.worker_process import NoAnswer, WorkerProcess
 from ampere.errors import DataError, DeviceError, FaultyReading, MeasurementFailed, MeterFault
+from ampere.frameworks.models import framework_of, layers_of, with_features
+from ampere.frameworks.runtimes import refuse_foreign, runtime_entry
 from ampere.meters.base import AUTO, Provenance, Resolution
 from ampere.meters.registry import meter_classes
 from ampere.meters.surroundings import Evidence, Watched
@@ -75,6 +77,7 @@ class WorkerDevice(ABC):
         patience_s: float = 120.0,
     ) -> None:
         self._settings = settings or Settings()
+        runtime_entry(self._settings.runtime)  # one that nobody knows is refused now
         self._meter: Mapping[str, Json] = {"name": meter, "settings": dict(meter_settings or {})}
         self._outside = OutsideMeter(meter, self._meter["settings"]) if is_outside(meter) else None
         # Looked up before any worker speaks: what it says then imports nothing.
@@ -92,6 +95,10 @@ class WorkerDevice(ABC):
     @abstractmethod
     def _command(self) -> Sequence[str]:
         """What starts a worker and talks to it on standard input and output."""
+
+    def _written(self, workload: Workload) -> Json:
+        """A workload as its worker reads it."""
+        return workload.to_json()
 
     def _why_lost(self, code: int | None, complaint: str) -> str | None:
         """What became of the connection; None if it holds, and the worker itself ended or hangs.
@@ -131,12 +138,11 @@ class WorkerDevice(ABC):
 
     def load(self, workload: Workload) -> Loaded:
         """Build a workload in the worker."""
-        if workload.model is not None and not self.builds_models:
-            from ampere.pytorch.models import layers_of
-
+        if workload.model is not None and not self._builds(workload.model):
             workload = replace(workload, layers=layers_of(workload.model), model=None)
         if workload.loader is not None and not self.builds_models:
             raise DeviceError("a loader is the user's code, and stays here: use --device local")
+        refuse_foreign(workload.layers, self._settings.runtime)
         handle = 1 + max(self._workloads, default=0)
         self._workloads[handle] = workload
         try:
@@ -145,6 +151,12 @@ class WorkerDevice(ABC):
         except BaseException:
             self.unload(handle)
             raise
+
+    def _builds(self, spec: ModelSpec) -> bool:
+        """Whether the worker has a model's own code, and a runtime of its framework to run it."""
+        runtime = runtime_entry(self._settings.runtime)
+        own_code = self.builds_models and runtime.builds_models
+        return own_code and framework_of(spec.model) == runtime.name
 
     def burst(self, handle: int, steps: int) -> Burst:
         """Run steps in the worker; a workload that was lost with it is built again."""
@@ -200,7 +212,7 @@ class WorkerDevice(ABC):
 
     def _build(self, handle: int) -> tuple[int, int | None]:
         """Let the worker build it; of a loader, its workers and the samples of a batch."""
-        answer = self._ask(do="load", workload=self._workloads[handle].to_json())
+        answer = self._ask(do="load", workload=self._written(self._workloads[handle]))
         with self._reading():
             worker_handle = answer.whole("handle")
             if worker_handle in self._worker_handles.values():
@@ -342,10 +354,8 @@ class WorkerDevice(ABC):
 def _counted(
     workload: Workload,
 ) -> tuple[tuple[Features, ...], tuple[tuple[Work, ...], ...]]:
-    """What is known of its layers, counted on this side."""
-    if not workload.layers:
+    """What is known of its layers, counted on this side; nobody asks it of the reference."""
+    if not workload.layers or workload.stage == REFERENCE.stage:
         return (), ()
-    from ampere.pytorch.graph.counter import with_features
-
     layers = [with_features(layer) for layer in workload.layers]
     return tuple(layer.features for layer in layers), tuple(layer.work for layer in layers)

@@ -1,7 +1,6 @@
-"""The verbs on models of PyTorch: read one, resize it, plan its variants, make it narrower.
+"""The verbs on models of PyTorch: read one, resize it, make it narrower.
 
 model -> graph.trace -> graph.sizes -> graph.model_reading: layers
--> graph.standins: variants -> runtime.builder -> runtime.trainer
 """
 
 from __future__ import annotations
@@ -9,29 +8,24 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
 
 import torch
 from torch import nn
 
-from ampere.core.boundary.model_names import parse_name
+from ampere.core.boundary.example_inputs import Input, as_inputs
+from ampere.core.boundary.losses import loss_name
 from ampere.core.choices import resize as resized
 from ampere.core.inputs import Inputs, InputSpec
-from ampere.core.layers import Layer, structure_of
+from ampere.core.layers import Layer
 from ampere.core.training import Training
-from ampere.core.variants import Plan, plan
-from ampere.core.workloads import ModelSpec
 from ampere.errors import ModelError
-from ampere.pytorch.example_inputs import Input, as_inputs
-from ampere.pytorch.graph import standins
 from ampere.pytorch.graph.model_reading import ModelReading, read_layers, read_model
 from ampere.pytorch.pruning.slimmer import Slimmer
 from ampere.pytorch.pruning.weights import load_weights
 from ampere.pytorch.runtime.builder import build
 from ampere.pytorch.runtime.loader import load_model
-from ampere.pytorch.runtime.losses import loss_name
 from ampere.pytorch.runtime.trainer import OPTIMIZERS, dtype_of
 from ampere.pytorch.runtime.wrappers import unwrapped
 
@@ -39,12 +33,9 @@ MOST_NUMBERS = 10**15  # in a batch: a million gigabytes
 MOST_BYTES = 4 * 2**30  # of weights that are made up only to read a model
 
 __all__ = [
-    "Input",
     "check_layers",
-    "layers_of",
     "linear_layer",
     "make_slimmer",
-    "plan_variants",
     "read",
     "read_whole",
     "resize",
@@ -58,18 +49,6 @@ def read(
 ) -> tuple[Layer, ...]:
     """The layers of a model, given as a module or by name (`timm:resnet50`, `file.py:factory`)."""
     return read_whole(model, input, training).layers
-
-
-def layers_of(spec: ModelSpec) -> tuple[Layer, ...]:
-    """The layers of a model that is given by name; of one that cannot change, they stay known."""
-    return _settled_layers(spec) if parse_name(spec.model).is_settled else _read_spec(spec)
-
-
-def _read_spec(spec: ModelSpec) -> tuple[Layer, ...]:
-    return read(spec.model, spec.input, spec.training)
-
-
-_settled_layers = lru_cache(maxsize=2048)(_read_spec)
 
 
 def read_whole(
@@ -159,18 +138,6 @@ def resize(
     itself writes the batch into a shape, it takes batches of this size only.
     """
     return build(resized(read(model, input, training), widths))
-
-
-def plan_variants(layers: Sequence[Layer]) -> Plan:
-    """The variants that isolate each kind of these layers."""
-    # A kind's name tells its structure, but not which widths that allows.
-    steps = [sorted(structure_of(layer.kind).multiples.items()) for layer in layers]
-    return _plan(tuple(layers), tuple(map(tuple, steps)))
-
-
-@lru_cache(maxsize=64)
-def _plan(layers: tuple[Layer, ...], steps: tuple[tuple[tuple[str, int], ...], ...]) -> Plan:
-    return plan(layers, standins)
 
 
 def check_layers(batch_size: int = 10) -> tuple[tuple[Layer, Layer], Layer, Layer]:

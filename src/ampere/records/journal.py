@@ -15,13 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 
 from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.boundary.files import MOST_BYTES, PACKED, read_whole, write_through, write_whole
 from ampere.core.boundary.trust import ForeignText, as_data, foreign, model_of_file
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.lock import lock_file, lock_holder
+from ampere.core.lock import Holder, lock_file, lock_holder
 from ampere.core.types import Json
 from ampere.errors import DataError, JournalError
 from ampere.meters.base import Provenance
@@ -145,7 +144,7 @@ def provenance_of(header: Header, measurements: Sequence[Measurement]) -> Proven
     return next((each for each in every if each.metered != "measured"), header.provenance)
 
 
-class Journal:
+class Journal(Holder):
     """A journal open for appending; no other process can open it until this one closes or dies."""
 
     def __init__(
@@ -237,17 +236,6 @@ class Journal:
     def close(self) -> None:
         """Let go of the file; closing twice is harmless."""
         self._file.close()
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def create_journal(

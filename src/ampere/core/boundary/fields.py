@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, time
 from difflib import get_close_matches
 from typing import Any, NoReturn, TypeVar
 
@@ -54,7 +55,7 @@ def parse_json(text: str | bytes) -> Json:
 def shown(value: Json) -> str:
     """A value as a refusal quotes it: a few words, whatever it is."""
     try:
-        text = repr(value)
+        text = value.isoformat() if isinstance(value, (date, time)) else repr(value)
     except (ValueError, RecursionError):  # a number of thousands of digits, a deep list
         text = f"a {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."

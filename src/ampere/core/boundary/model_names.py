@@ -46,9 +46,14 @@ class ModelName:
         return source_path(self.source)
 
     @property
+    def is_own(self) -> bool:
+        """Whether the user's own code makes it, not the zoo or a package that everybody knows."""
+        return self.source not in (ZOO, *PUBLIC)
+
+    @property
     def is_settled(self) -> bool:
         """Whether it is the same model as long as what is installed stays the same."""
-        return self.source in (ZOO, *PUBLIC) and self.path is None
+        return not self.is_own and self.path is None
 
     def __str__(self) -> str:
         listed = ", ".join(f"{key}={value!r}" for key, value in self.arguments.items())

@@ -17,6 +17,9 @@ from ampere.core.program.terms import INPUT, Term, term_from_json, term_to_json
 from ampere.core.types import Json
 
 DEEP = 30  # terms inside each other
+IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
+TORCH = "torch"  # the dialect of structures that name none
+SHORT = 40  # characters of a dialect
 LARGEST = 3.5e38  # numbers that are constants of a model: float32's least is what masks are made of
 
 
@@ -37,6 +40,18 @@ class Call:
     shared_parts: tuple[str, ...] = ()  # parameters that another layer holds, and updates
     again: int | None = None  # the call whose module runs once more
     detached: bool = False  # runs where no gradient is recorded
+
+    @property
+    def is_module(self) -> bool:
+        """Module calls carry the bare name of a class in `torch.nn`."""
+        return "." not in self.op and self.op not in ("parameter", "buffer")
+
+    @property
+    def works_in_place(self) -> bool:
+        """Whether it may overwrite what it is given: `nn.ReLU(inplace=True)`, `x.relu_()`."""
+        name = self.op.rpartition(".")[2]
+        in_place = (name.endswith("_") and not name.endswith("__")) or name in IN_PLACE
+        return in_place or bool(self.arguments.get("inplace") or self.options.get("inplace"))
 
     def to_json(self) -> dict[str, Json]:
         """A dict without the fields that are empty."""
@@ -132,7 +147,8 @@ class Structure:
 
     Shapes leave out the batch dimension. Most layers have one input and one output; one that a long
     skip reaches has several. `result` says which values come out. `multiples` are what a width must
-    be a multiple of (attention heads, bottlenecks).
+    be a multiple of (attention heads, bottlenecks). `dialect` is the framework in whose names
+    its calls are told: torch's can be translated for other runtimes.
     """
 
     inputs: tuple[Port, ...]
@@ -140,6 +156,7 @@ class Structure:
     calls: tuple[Call, ...]
     result: Term = INPUT
     multiples: Mapping[str, int] = field(default_factory=dict)
+    dialect: str = TORCH
 
     @property
     def widths(self) -> tuple[str, ...]:
@@ -174,6 +191,8 @@ class Structure:
             "result": term_to_json(self.result),
             "multiples": dict(self.multiples),
         }
+        if self.dialect != TORCH:  # torch's are as they were before there were others
+            row["dialect"] = self.dialect
         if not self.chains or self.outputs[0] != Port(self.output):
             row["inputs"] = [port.to_json() for port in self.inputs]
             row["outputs"] = [port.to_json() for port in self.outputs]
@@ -208,6 +227,7 @@ class Structure:
             calls=tuple(Call.from_json(call, at) for at, call in fields.items("calls")),
             result=term_from_json(fields.plain("result", depth=DEEP, largest=LARGEST)),
             multiples=fields.wholes("multiples"),
+            dialect=fields.text("dialect", TORCH, most=SHORT),
         )
 
     @property

@@ -21,7 +21,7 @@ from ampere.core.training import PLAIN, training_of_kind
 from ampere.pytorch.graph.recorder import tensors_in
 from ampere.pytorch.graph.recurrence import RECURRENT, Shortened, left_out_flops, shorten
 from ampere.pytorch.graph.shortcuts import QuickNorms, quick
-from ampere.pytorch.runtime.builder import build_layer, example_inputs, is_module, is_shared
+from ampere.pytorch.runtime.builder import build_layer, example_inputs, is_shared
 from ampere.pytorch.work.calls import work_of_call
 from ampere.pytorch.work.sums import forward_again, summed, work_of_loss, work_of_update
 
@@ -95,7 +95,7 @@ def backward(result: Any) -> None:
 def runs_resized(layer: Layer) -> bool:
     """Whether a layer runs at other widths, and delivers what it should there."""
     calls = structure_of(layer.kind).calls
-    if all(is_module(call) for call in calls):  # their sizes follow from rules, not from asking
+    if all(call.is_module for call in calls):  # their sizes follow from rules, not from asking
         return True
     steps = tuple(sorted(structure_of(layer.kind).multiples.items()))  # no part of the kind's name
     return _runs_resized(replace(layer, name=""), steps)

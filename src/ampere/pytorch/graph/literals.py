@@ -12,7 +12,7 @@ from itertools import product
 from math import isclose
 from typing import Any
 
-from ampere.pytorch.graph.channels import Dim, Dims, Power, Scaled, free, new, scale
+from ampere.core.graph.channels import Dim, Dims, Power, Scaled, free, new, scale
 from ampere.pytorch.graph.recorder import TracedCall
 from ampere.pytorch.modules.registry import RECORDS
 

@@ -5,26 +5,33 @@ A layer that cannot be rebuilt at other widths is a kind without widths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import nn
 
+from ampere.core.graph.borders import (
+    Borders,
+    borders_of,
+    reads_of,
+    role_of,
+    without_plain_reads,
+)
+from ampere.core.graph.calls import tainted_calls
+from ampere.core.graph.channels import Channels, Sizes
+from ampere.core.graph.groups import group_calls, layer_names
 from ampere.core.inputs import Inputs
 from ampere.core.layers import Layer, Role
 from ampere.core.program.sizes import Size
 from ampere.core.training import PLAIN, Training
 from ampere.errors import ModelError
-from ampere.pytorch.graph.channels import Channels
+from ampere.pytorch.graph import cores
 from ampere.pytorch.graph.counter import runs_resized, with_features
-from ampere.pytorch.graph.groups import group_calls, layer_names
-from ampere.pytorch.graph.recorder import TracedCall, Value
-from ampere.pytorch.graph.segments import Segment, constants, tainted_calls
-from ampere.pytorch.graph.sizes import Sizes, follow
+from ampere.pytorch.graph.recorder import Segment, TracedCall
+from ampere.pytorch.graph.sizes import follow
 from ampere.pytorch.graph.trace import Trace, trace
-from ampere.pytorch.graph.writer import Borders, Writer
+from ampere.pytorch.graph.writer import Writer
 from ampere.pytorch.modules.registry import keeps_sizes, missing_sizing
 from ampere.pytorch.runtime.trainer import dtype_of
 from ampere.pytorch.runtime.wrappers import unwrapped
@@ -63,20 +70,20 @@ def read_model(model: nn.Module, inputs: Inputs, training: Training) -> ModelRea
     training = replace(training, dtype=training.dtype or dtype_of(model))
     traced = trace(model, inputs, training.batch_size, getattr(torch, training.dtype or PLAIN))
     tainted = tainted_calls(traced)
-    groups = group_calls(traced, tainted)
+    groups = group_calls(traced, tainted, cores)
     if not groups:
         raise ModelError(f"{type(model).__name__} has no layer with parameters to estimate")
     calls = sorted((call for group in groups for call in group), key=lambda call: call.index)
     needed = replace(traced, calls=tuple({call.index: call for call in calls}.values()))
     sizes = follow(needed)
     writer = Writer(needed, sizes, inputs, training)
-    borders = _borders(groups, traced)
+    borders = borders_of(groups, traced)
     writer.settle(groups, borders)
-    names = layer_names(groups, tainted)
+    names = layer_names(groups, tainted, cores)
     layers = []
     for i, (name, group) in enumerate(zip(names, groups, strict=True)):
-        layer = _layer(writer, name, group, borders[i], _role(i, borders, tainted))
-        reads = _reads(borders[i], borders[:i])
+        layer = _layer(writer, name, group, borders[i], role_of(i, borders, tainted))
+        reads = reads_of(borders[i], borders[:i])
         layers.append(replace(layer, params=writer.hold(group), reads=reads))
     named = {traced.parameter(name): p for name, p in model.named_parameters()}
     unused = {name: p.numel() for name, p in named.items() if name not in writer.held}
@@ -85,7 +92,7 @@ def read_model(model: nn.Module, inputs: Inputs, training: Training) -> ModelRea
         for layer, group, border in zip(layers, groups, borders, strict=True)
     )
     return ModelReading(
-        layers=_without_plain_reads(layers),
+        layers=without_plain_reads(layers),
         unused=unused,
         unknown=_unknown(needed),
         parts=parts,
@@ -115,49 +122,3 @@ def _layer(writer: Writer, name: str, group: Segment, borders: Borders, role: Ro
     except Exception as error:  # torch raises what it likes
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(f"{name} cannot be rebuilt as it stands: {reason}") from error
-
-
-def _role(i: int, borders: Sequence[Borders], tainted: Set[int]) -> Role:
-    if i == len(borders) - 1:
-        return Role.LAST
-    reads = [value for value in borders[i].entering if value.call in tainted]
-    return Role.FIRST if all(value.call == 0 for value in reads) else Role.HIDDEN
-
-
-def _borders(groups: Sequence[Segment], traced: Trace) -> list[Borders]:
-    """What enters and leaves each group; the last one hands out what the model returns."""
-    home = {call.index: i for i, group in enumerate(groups) for call in group
-            if call.parameter is None}  # fmt: skip
-    entering: list[dict[Value, None]] = [{} for _ in groups]
-    leaving: list[dict[Value, None]] = [{} for _ in groups]
-    constant = constants(traced)
-    reads = [(i, value) for i, group in enumerate(groups) for c in group for value in c.inputs]
-    reads += [(len(groups) - 1, value) for value in traced.outputs]
-    for i, value in reads:
-        if value.call in constant or home.get(value.call) == i:
-            continue
-        entering[i].setdefault(value)
-        if value.call:
-            leaving[home[value.call]].setdefault(value)
-    borders = []
-    for i, (enter, leave) in enumerate(zip(entering, leaving, strict=True)):
-        out: Any = tuple(leave)
-        result = out[0] if len(out) == 1 else out
-        if i == len(groups) - 1:
-            out, result = traced.outputs, traced.result
-        borders.append(Borders(tuple(enter), out, result))
-    return borders
-
-
-def _reads(borders: Borders, before: Sequence[Borders]) -> tuple[tuple[int, int], ...]:
-    """Where each input of a layer comes from: the layer and the number of its output."""
-    where = {value: (k, n) for k, b in enumerate(before) for n, value in enumerate(b.leaving)}
-    return tuple(
-        (-1, value.path[0]) if value.call == 0 else where[value] for value in borders.entering
-    )
-
-
-def _without_plain_reads(layers: list[Layer]) -> tuple[Layer, ...]:
-    """In a chain every layer reads the one before: nothing needs to be said."""
-    chain = all(layer.reads == ((i - 1, 0),) for i, layer in enumerate(layers))
-    return tuple(replace(layer, reads=()) if chain else layer for layer in layers)

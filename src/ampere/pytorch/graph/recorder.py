@@ -18,18 +18,11 @@ from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 from torch.utils import checkpoint
 
-from ampere.core.program.trees import Path, leaves, map_leaves, places
+from ampere.core.graph.calls import Value, values_in
+from ampere.core.program.trees import Path, map_leaves, places
 from ampere.errors import ModelError
 from ampere.pytorch.graph.shortcuts import quick, run_quickly
 from ampere.pytorch.modules.registry import is_standard, record_of
-
-
-@dataclass(frozen=True)
-class Value:
-    """A tensor, by the call that made it; call 0 stands for the model's inputs, one a path."""
-
-    call: int
-    path: tuple[int, ...] = ()
 
 
 @dataclass
@@ -69,6 +62,11 @@ class TracedCall:
         return [*self.inputs, *self.after]
 
     @property
+    def is_constant(self) -> bool:
+        """Whether it is a parameter or buffer that a user's module holds itself."""
+        return self.parameter is not None
+
+    @property
     def trains(self) -> bool:
         """Whether it holds parameters that are not frozen, neither by flag nor by `no_grad`."""
         if not self.reached or not any(t.requires_grad for t in self.outputs.values()):
@@ -78,9 +76,7 @@ class TracedCall:
         return self.module is not None and any(p.requires_grad for p in self.module.parameters())
 
 
-def values_in(tree: Any) -> Iterator[Value]:
-    """All values inside nested arguments."""
-    return (leaf for leaf in leaves(tree) if isinstance(leaf, Value))
+Segment = list[TracedCall]
 
 
 def tensors_in(tree: Any) -> Iterator[tuple[Path, torch.Tensor]]:

@@ -14,7 +14,7 @@ would follow the channels; whether they do, torch decides in the same way.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd
 from typing import Any
@@ -22,25 +22,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from ampere.core.graph.calls import Value
+from ampere.core.graph.channels import Channels, Dim, Dims, Power, Scaled, Sizes, new, pin, same
 from ampere.core.program.trees import Path, leaves, map_leaves
-from ampere.pytorch.graph.channels import Channels, Dim, Dims, Power, Scaled, new, pin, same
 from ampere.pytorch.graph.literals import Template, propose
-from ampere.pytorch.graph.recorder import TracedCall, Value, tensors_in
+from ampere.pytorch.graph.recorder import TracedCall, tensors_in
 from ampere.pytorch.graph.trace import Trace
 from ampere.pytorch.modules.registry import record_of
-
-
-@dataclass
-class Sizes:
-    """The dimensions of every value, the size-like arguments of every module and function."""
-
-    dims: dict[Value, Dims] = field(default_factory=dict)
-    arguments: dict[int, dict[str, Dim | Dims]] = field(default_factory=dict)
-    templates: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # args and kwargs
-
-    def of(self, value: Any) -> Dims:
-        """The dimensions of a value."""
-        return self.dims[value]
 
 
 def follow(trace: Trace) -> Sizes:

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 import torch
 
+from ampere.core.graph.kinds import describe
 from ampere.core.layers import Layer, LayerKind, Role, structure_of
 from ampere.core.program.sizes import Shape, Size, shape_at
 from ampere.core.program.structure import Call, Port, Structure
@@ -21,7 +22,7 @@ from ampere.core.program.trees import map_leaves
 from ampere.core.program.widths import Widths
 from ampere.core.training import DTYPES, training_of_kind
 from ampere.errors import ModelError
-from ampere.pytorch.graph.kinds import describe
+from ampere.pytorch.graph import cores
 from ampere.pytorch.modules.base import Place
 from ampere.pytorch.modules.registry import holds_parameters, record_named
 from ampere.pytorch.runtime.builder import build_layer, example_inputs
@@ -151,7 +152,7 @@ def _same_settings(structure: Structure, kind: LayerKind) -> LayerKind:
             inputs=tuple(_cast(port, training.dtype) for port in structure.inputs),
             outputs=tuple(_cast(port, training.dtype) for port in structure.outputs),
         )
-    return describe(structure, kind.role, training)
+    return describe(structure, kind.role, training, cores)
 
 
 def _cast(port: Port, dtype: str) -> Port:

@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ampere.core.graph.calls import Value, values_in
 from ampere.core.inputs import Inputs
 from ampere.core.program.trees import map_leaves
 from ampere.errors import ModelError
@@ -27,9 +28,7 @@ from ampere.pytorch.graph.recorder import (
     Recorder,
     Sight,
     TracedCall,
-    Value,
     open_functions,
-    values_in,
     whole_modules,
 )
 from ampere.pytorch.graph.shadows import Shadows

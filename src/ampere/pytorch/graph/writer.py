@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm
 from typing import Any
 
 import torch
 
+from ampere.core.graph.borders import Borders
+from ampere.core.graph.calls import Value
+from ampere.core.graph.channels import Channels, Dim, Power, Scaled, Sizes, free
+from ampere.core.graph.kinds import describe
+from ampere.core.graph.naming import Naming, name_channels
 from ampere.core.inputs import Inputs
 from ampere.core.layers import Layer, Role
 from ampere.core.program.sizes import Size, SizePower
@@ -19,27 +22,12 @@ from ampere.core.program.trees import map_leaves
 from ampere.core.program.widths import Widths
 from ampere.core.training import Training
 from ampere.errors import ModelError
-from ampere.pytorch.graph.channels import Channels, Dim, Power, Scaled, free
-from ampere.pytorch.graph.kinds import describe
-from ampere.pytorch.graph.recorder import TracedCall, Value
-from ampere.pytorch.graph.segments import Segment
-from ampere.pytorch.graph.sizes import Sizes
+from ampere.pytorch.graph import cores
+from ampere.pytorch.graph.recorder import Segment, TracedCall
 from ampere.pytorch.graph.trace import Trace
 from ampere.pytorch.modules.base import signature_arguments
 from ampere.pytorch.modules.registry import record_of
 from ampere.pytorch.runtime.builder import is_shared
-
-NARROWEST = Fraction(1, 16)  # inner sizes down to this share of the width follow it
-COARSEST = 32  # steps of a width that an inner size may ask for, unless there are many
-
-
-@dataclass(frozen=True)
-class Borders:
-    """The values that enter a group of calls, and those that leave it."""
-
-    entering: tuple[Value, ...]
-    leaving: tuple[Value, ...]
-    result: Any  # a tree of values: what the model returns, where this is its last layer
 
 
 class Writer:
@@ -60,7 +48,7 @@ class Writer:
     ) -> Layer:
         """The layer that these calls are; its kind is told from its structure."""
         numbers = {call.index: k for k, call in enumerate(group, start=1)}
-        naming = _Naming.of(self.sizes, group, borders) if resizable else _Naming({}, {}, {})
+        naming = self._naming(group, borders) if resizable else Naming()
         held = [call.parameter for call in group if call.parameter is not None]
         on_meta = all(tensor.is_meta for tensor in (*self.traced.inputs.values(), *held))
         scope = _Scope(naming.names, numbers, borders.entering, on_meta)
@@ -71,13 +59,13 @@ class Writer:
             result=scope.result(borders.result),
             multiples=naming.multiples,
         )
-        kind = describe(structure, role, self.training, _is_checkpointed(group))
+        kind = describe(structure, role, self.training, cores, _is_checkpointed(group))
         return Layer(name, kind, Widths(naming.widths))
 
     def settle(self, groups: Sequence[Segment], borders: Sequence[Borders]) -> None:
         """What one layer asks of a width (its heads) holds for all layers that it is tied to."""
         for group, border in zip(groups, borders, strict=True):
-            naming = _Naming.of(self.sizes, group, border)
+            naming = self._naming(group, border)
             for root, size in naming.names.items():
                 if size.width in naming.multiples:
                     ratio = Fraction(size.times, size.over)
@@ -85,7 +73,10 @@ class Writer:
 
     def names(self, group: Segment, borders: Borders) -> Mapping[Channels, Size]:
         """The channels that vary in a layer of these calls, as multiples of its widths."""
-        return _Naming.of(self.sizes, group, borders).names
+        return self._naming(group, borders).names
+
+    def _naming(self, group: Segment, borders: Borders) -> Naming:
+        return name_channels(self.sizes, group, borders, _ranks(self.sizes, group))
 
     def hold(self, group: Segment) -> int:
         """Count the parameters of a group, and those of later layers as shared with it."""
@@ -176,73 +167,6 @@ def _is_checkpointed(group: Segment) -> bool:
     """Whether most of a layer is run again; what follows it, such as a sum, may be outside."""
     calls = [call for call in group if call.parameter is None]
     return 2 * sum(call.checkpointed for call in calls) > len(calls)
-
-
-@dataclass(frozen=True)
-class _Naming:
-    """Names for the channels that a layer can vary; other sizes are multiples of them."""
-
-    names: Mapping[Channels, Size]
-    widths: Mapping[str, int]
-    multiples: Mapping[str, int]
-
-    @classmethod
-    def of(cls, sizes: Sizes, group: Segment, borders: Borders) -> _Naming:
-        entering = _free_roots(sizes, borders.entering)
-        leaving = _free_roots(sizes, borders.leaving)
-        units: dict[str, tuple[Channels, Fraction]] = {}  # width = unit × the size of the root
-        for root, dim in entering.items():
-            label = _numbered("width" if root in leaving else "in", units)
-            # The width counts what really enters: twice the hidden size of a bidirectional LSTM.
-            units[label] = (root, dim.factor)
-        for root, dim in leaving.items():
-            if root not in entering:
-                units[_numbered("out", units)] = (root, dim.factor)
-        names, multiples = {}, {}
-        for label, (root, unit) in units.items():
-            names[root] = Size(label, unit.denominator, unit.numerator)
-            multiples[label] = (unit * root.multiple).numerator
-        widths = {label: int(root.size * unit) for label, (root, unit) in units.items()}
-        base = "out" if "out" in units else next(iter(units), None)
-        ranks = _ranks(sizes, group)
-        for root in _roots_inside(sizes, group):
-            if root in names or base is None:
-                continue
-            ratio = Fraction(root.size, widths[base])
-            # ratio · width must be a multiple of what the root must be a multiple of
-            step = lcm(multiples[base], (root.multiple / ratio).numerator)
-            rounded = step > COARSEST and 2 * step > widths[base]
-            if ratio < NARROWEST or rounded or (ratio < 1 and root in ranks):
-                continue  # it stays as it is
-            names[root] = Size(base, ratio.numerator, ratio.denominator)
-            multiples[base] = step
-        return cls(names, widths, multiples)
-
-
-def _numbered(label: str, taken: Mapping[str, object]) -> str:
-    number = 1 + sum(1 for name in taken if name.rstrip("0123456789") == label)
-    return label if number == 1 else f"{label}{number}"
-
-
-def _free_roots(sizes: Sizes, values: Sequence[Value]) -> dict[Channels, Scaled]:
-    roots: dict[Channels, Scaled] = {}
-    for value in values:
-        for dim in sizes.of(value):
-            if isinstance(dim, Scaled) and free(dim):
-                roots.setdefault(dim.root, dim)
-    return roots
-
-
-def _roots_inside(sizes: Sizes, group: Segment) -> dict[Channels, None]:
-    roots: dict[Channels, None] = {}
-    for call in group:
-        dims: list[Dim] = []
-        for argument in sizes.arguments.get(call.index, {}).values():
-            dims.extend(argument if isinstance(argument, tuple) else (argument,))
-        for path in call.outputs:
-            dims.extend(sizes.of(Value(call.index, path)))
-        roots.update((dim.root, None) for dim in dims if isinstance(dim, Scaled) and free(dim))
-    return roots
 
 
 def _ranks(sizes: Sizes, group: Segment) -> set[Channels]:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ampere.core.graph.channels import Dims, free, must_divide, same
 from ampere.core.program.terms import Term
 from ampere.core.program.trees import Path
-from ampere.pytorch.graph.channels import Dims, free, must_divide, same
 from ampere.pytorch.modules.base import (
     ModuleRecord,
     Naming,

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ampere.core.graph.channels import Dims
 from ampere.core.program.terms import Term
 from ampere.core.program.trees import Path
 from ampere.core.types import Json
-from ampere.pytorch.graph.channels import Dims
 
 if TYPE_CHECKING:
     from ampere.pytorch.graph.literals import Proposal

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ampere.core.graph.channels import Dim, Dims, Scaled, free, must_divide, new, pin, scale
 from ampere.core.program.terms import Term
 from ampere.core.program.trees import Path
 from ampere.core.types import Json
-from ampere.pytorch.graph.channels import Dim, Dims, Scaled, free, must_divide, new, pin, scale
 from ampere.pytorch.modules.base import (
     ModuleRecord,
     Naming,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ampere.core.graph.channels import Dims, new, pin
 from ampere.core.program.trees import Path
-from ampere.pytorch.graph.channels import Dims, new, pin
 from ampere.pytorch.modules.base import (
     NO_PRODUCTS,
     PLAIN_NAMING,

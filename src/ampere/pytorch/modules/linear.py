@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ampere.core.graph.channels import Dims, Scaled, free, new, same
 from ampere.core.program.sizes import Size
 from ampere.core.program.terms import Term
 from ampere.core.program.trees import Path
 from ampere.core.types import Json
-from ampere.pytorch.graph.channels import Dims, Scaled, free, new, same
 from ampere.pytorch.modules.base import (
     ModuleRecord,
     Naming,

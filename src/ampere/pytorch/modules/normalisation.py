@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ampere.core.graph.channels import Dims, must_divide
 from ampere.core.program.trees import Path
-from ampere.pytorch.graph.channels import Dims, must_divide
 from ampere.pytorch.modules.base import (
     NO_PRODUCTS,
     PLAIN_NAMING,

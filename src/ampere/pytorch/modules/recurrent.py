@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ampere.core.graph.channels import Dim, Dims, new, same, scale
 from ampere.core.program.terms import Term
 from ampere.core.program.trees import Path
-from ampere.pytorch.graph.channels import Dim, Dims, new, same, scale
 from ampere.pytorch.modules.base import (
     ModuleRecord,
     Naming,

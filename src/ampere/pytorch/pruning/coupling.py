@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from ampere.core.arrays import Ints
+from ampere.core.graph.calls import Value
+from ampere.core.graph.channels import Channels, Dim, Dims, Scaled, free
 from ampere.core.program.trees import Path
-from ampere.pytorch.graph.channels import Channels, Dim, Dims, Scaled, free
 from ampere.pytorch.graph.model_reading import ModelReading
-from ampere.pytorch.graph.recorder import TracedCall, Value
+from ampere.pytorch.graph.recorder import TracedCall
 from ampere.pytorch.modules.registry import record_of, record_of_function
 from ampere.pytorch.pruning.moves import find_sources
 

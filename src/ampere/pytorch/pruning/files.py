@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from ampere.core.boundary.code import homes_of
 from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.boundary.files import read_whole, write_whole
 from ampere.core.boundary.model_names import PUBLIC, TRANSFORMERS, ZOO, parse_name
@@ -19,7 +20,6 @@ from ampere.core.types import Json
 from ampere.errors import DataError, ModelError
 from ampere.pytorch.pruning.slimmer import Slim
 from ampere.pytorch.runtime.builder import build
-from ampere.pytorch.runtime.loader import homes_of
 
 WEIGHTS, WIDTHS, CODE = "model.safetensors", "widths.json", "model.py"
 MOST_BYTES = 2**40  # of weights: more than any device that trains has

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 
 from ampere.core.arrays import Ints
+from ampere.core.graph.calls import Value
 from ampere.core.program.trees import Path, map_leaves
-from ampere.pytorch.graph.recorder import TracedCall, Value, tensors_in
+from ampere.pytorch.graph.recorder import TracedCall, tensors_in
 
 MOST = 1 << 24  # entries that float32 can still tell apart
 ROUNDS = 3  # sums that happen to be other entries are so only once

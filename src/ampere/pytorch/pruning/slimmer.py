@@ -21,18 +21,18 @@ from torch import nn
 
 from ampere.core.arrays import Array, Ints
 from ampere.core.choices import choices, resize
+from ampere.core.graph.channels import Channels
 from ampere.core.inputs import Inputs
 from ampere.core.layers import Layer, structure_of
 from ampere.core.program.structure import Call
 from ampere.core.training import Training
 from ampere.errors import ModelError
-from ampere.pytorch.graph.channels import Channels
 from ampere.pytorch.graph.counter import with_features
 from ampere.pytorch.graph.model_reading import ModelReading, read_model
 from ampere.pytorch.graph.recorder import TracedCall
 from ampere.pytorch.modules.registry import keeps_statistics, record_named, record_of
 from ampere.pytorch.pruning.coupling import Coupling, couple
-from ampere.pytorch.runtime.builder import build, build_module, fill_each, is_module, modules_in
+from ampere.pytorch.runtime.builder import build, build_module, fill_each, modules_in
 from ampere.pytorch.runtime.wrappers import unwrapped
 
 IMPORTANCES = ("l1", "l2", "bn", "random")
@@ -274,7 +274,7 @@ class Slimmer:
             zip(self.layers, layers, strict=True), self.reading.parts, strict=True
         ):
             for call, traced in zip(structure_of(layer.kind).calls, part.calls, strict=True):
-                if not is_module(call) or traced.where in modules:
+                if not call.is_module or traced.where in modules:
                     continue
                 if fill_each(call.arguments, was.widths) != fill_each(call.arguments, layer.widths):
                     modules[traced.where] = expression(call, layer.widths)

@@ -19,13 +19,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ampere.core.boundary.code import check_arguments, load_function, raised
+from ampere.core.boundary.losses import names_loss
 from ampere.core.workloads import Settings
 from ampere.datasets.arrays import assemble
 from ampere.datasets.registry import is_known, open_data
 from ampere.datasets.samples import Batch, Dataset, Samples
 from ampere.errors import AmpereError, DataError, ModelError
 from ampere.pytorch.modules.registry import keeps_statistics
-from ampere.pytorch.runtime.loader import check_arguments, load_function, names_loss, raised
 from ampere.pytorch.runtime.losses import returned_tensors
 from ampere.pytorch.runtime.trainer import apply_settings, make_optimizer
 

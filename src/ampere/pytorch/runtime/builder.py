@@ -18,8 +18,6 @@ from ampere.core.program.trees import leaves, map_leaves
 from ampere.errors import ModelError
 from ampere.pytorch.runtime.functions import find_function
 
-IN_PLACE = ("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__")
-
 
 def build(layers: Sequence[Layer]) -> nn.Module:
     """A network of these layers, wired as they say; a chain is what PyTorch would make of it."""
@@ -35,7 +33,7 @@ def build_layer(layer: Layer) -> nn.Module:
     structure = structure_of(layer.kind)
     modules: dict[int, nn.Module] = {}
     for k, call in enumerate(structure.calls, start=1):
-        if is_module(call):
+        if call.is_module:
             modules[k] = modules[call.again] if call.again else build_module(call, layer.widths)
             if "dtype" in layer.kind.attributes:
                 modules[k].to(dtype_named(layer.kind.attributes["dtype"]))
@@ -119,18 +117,6 @@ def _example(port: Port, widths: Mapping[str, int], batch: int, device: str) -> 
     return torch.randn(shape, dtype=dtype, device=device).requires_grad_(port.grad)
 
 
-def is_module(call: Call) -> bool:
-    """Module calls carry the bare name of a class in `torch.nn`."""
-    return "." not in call.op and call.op not in ("parameter", "buffer")
-
-
-def works_in_place(call: Call) -> bool:
-    """Whether a call may overwrite what it is given: `nn.ReLU(inplace=True)`, `x.relu_()`."""
-    name = call.op.rpartition(".")[2]
-    in_place = (name.endswith("_") and not name.endswith("__")) or name in IN_PLACE
-    return in_place or bool(call.arguments.get("inplace") or call.options.get("inplace"))
-
-
 def fill(tree: Term, widths: Mapping[str, int]) -> Any:
     """The same tree with numbers in the place of sizes, and torch's own names for its types."""
 
@@ -152,7 +138,7 @@ def fill_each(arguments: Mapping[str, Term], widths: Mapping[str, int]) -> dict[
 
 def modules_in(piece: nn.Module, structure: Structure) -> dict[int, nn.Module]:
     """The modules of a layer that was built, by the number of the call."""
-    numbers = [k for k, call in enumerate(structure.calls, start=1) if is_module(call)]
+    numbers = [k for k, call in enumerate(structure.calls, start=1) if call.is_module]
     if isinstance(piece, Checkpointed):
         piece = piece.piece
     if isinstance(piece, Piece):

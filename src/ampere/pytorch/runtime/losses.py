@@ -5,21 +5,19 @@ Targets are synthetic, and made once from a first output: a step pays for the lo
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial, reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ampere.core.boundary.trust import ForeignText
+from ampere.core.boundary.code import homes_of, in_words, raised
+from ampere.core.boundary.losses import load_loss
 from ampere.core.program.trees import leaves
 from ampere.errors import AmpereError, ModelError
-from ampere.pytorch.runtime.loader import homes_of, in_words, load_loss, names_loss, raised
 
 if TYPE_CHECKING:
     Loss = Callable[[Any], Tensor]  # of whatever the model returns
@@ -111,38 +109,6 @@ LOSSES: Mapping[str, Callable[[Any], Loss]] = {
     "bce": partial(_of_each, _bce),
     "sum": partial(_of_each, _sum),
 }
-
-
-def loss_name(loss: str | Callable[[Any], Any] | ForeignText) -> str:
-    """A loss as a text: one of `LOSSES`, or where the user's function is found.
-
-    A function must be importable, because the process that runs the steps is another one. What a
-    file says is a name, too; only `find_loss` loads, and is never given it.
-    """
-    if isinstance(loss, ForeignText):
-        return loss.text
-    if isinstance(loss, str):
-        name = loss.strip()
-        if name not in LOSSES and not names_loss(name):
-            names = ", ".join(LOSSES)
-            raise ModelError(
-                f"unknown loss {loss!r}: use one of {names}, or your own as path/file.py:loss"
-            )
-        return name
-    if not callable(loss):
-        raise ModelError(f"a loss is a name or a function, not {in_words(loss)}")
-    name = getattr(loss, "__qualname__", type(loss).__name__)
-    home = sys.modules.get(getattr(loss, "__module__", None) or "")
-    if home is None or home.__name__ == "__main__" or getattr(home, name, None) is not loss:
-        raise ModelError(
-            f"the loss {name} cannot be imported: write it as a function in a file of its own,"
-            " and pass path/file.py:loss"
-        )
-    if "." in home.__name__ or hasattr(home, "__path__") or not getattr(home, "__file__", None):
-        return f"{home.__name__}:{name}"
-    path = Path(str(home.__file__)).resolve()
-    here = Path.cwd()
-    return f"{path.relative_to(here) if here in path.parents else path}:{name}"
 
 
 def find_loss(name: str) -> Callable[[Any], Loss]:

@@ -19,7 +19,7 @@ from ampere.core.layers import Role, structure_of
 from ampere.core.training import PLAIN, Training, training_of
 from ampere.core.workloads import ModelSpec, Settings, Workload
 from ampere.errors import DeviceError, ModelError
-from ampere.pytorch.runtime.builder import Network, build, is_shared, network_inputs, works_in_place
+from ampere.pytorch.runtime.builder import Network, build, is_shared, network_inputs
 from ampere.pytorch.runtime.losses import make_loss, returned_tensors
 
 OPTIMIZERS: Mapping[str, Callable[[Any], torch.optim.Optimizer]] = {
@@ -154,15 +154,24 @@ class Trainer:
         if self.trains:
             torch.autograd.backward(ends, self.gradients, retain_graph=again)
 
-    def step(self) -> None:
-        """One whole training step."""
+    def step(self, batches: int = 1) -> None:
+        """One whole training step; gradients of several batches add up."""
         if self.optimizer is not None:
             self.optimizer.zero_grad(set_to_none=True)
         for leaf in self.leaves:
             leaf.grad = None
-        self.backward(self.forward())
+        for _ in range(batches):
+            self.backward(self.forward())
         if self.optimizer is not None:
             self.optimizer.step()
+
+    def validate(self, batches: int) -> None:
+        """So many batches forward, as a validation runs them; nothing is learned."""
+        self.model.eval()
+        with torch.no_grad():
+            for _ in range(batches):
+                self.forward()
+        self.model.train()
 
     def stage(self, name: str) -> Callable[[], Any]:
         """One stage of the step alone, as NeuralPower profiles it."""
@@ -179,14 +188,12 @@ class Trainer:
 
 
 def make_trainer(workload: Workload, settings: Settings) -> Trainer:
-    """Build what a workload describes: a network of layers, a model by name, or the reference."""
+    """Build what a workload describes: a network of layers, or a model by name."""
     if workload.model is not None:
         return _model_trainer(workload.model, settings)
-    if not workload.layers:
-        return Trainer(_reference(), ((torch.randn(8, 8, 16, 16),), {}), Training(), settings)
     entry, end = workload.layers[0], workload.layers[-1]
     training = training_of(workload.layers)
-    in_place = any(works_in_place(call) for call in structure_of(entry.kind).calls)
+    in_place = any(call.works_in_place for call in structure_of(entry.kind).calls)
     network = build(workload.layers)
     args = network_inputs(workload.layers)
     ends = end.kind.role is Role.LAST
@@ -230,10 +237,3 @@ def _model_trainer(spec: ModelSpec, settings: Settings) -> Trainer:
     if not trainer.trains:
         raise ModelError(f"nothing that {spec.model} returns has a gradient: there is no training")
     return trainer
-
-
-def _reference() -> nn.Module:
-    """A small fixed network; how long it takes says how fast the machine is at the moment."""
-    return nn.Sequential(
-        nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 16 * 16, 16)
-    )

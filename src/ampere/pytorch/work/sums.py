@@ -71,6 +71,7 @@ def summed(work: Iterable[Work], flops: float, precision: Mapping[str, Json]) ->
         features = replace(each.features, flops=float(round((each.features.flops or 0.0) * scale)))
         attributes = {**each.attributes, **precision}
         one = replace(each, features=features, attributes=attributes, count=1.0)
-        together.setdefault(one.layer.identity, one)
-        counts[one.layer.identity] += each.count
+        identity = one.call().identity
+        together.setdefault(identity, one)
+        counts[identity] += each.count
     return tuple(replace(one, count=counts[key]) for key, one in together.items())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ampere.errors import ModelError
-from ampere.pytorch.runtime.batches import Batches
+from ampere.frameworks.batches import Batches
 
 CODE = """
 import torch

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import lcm
 from typing import Any
 
+from ampere.core.graph.calls import Value
 from ampere.core.program.proportions import Proportional
 
 
@@ -78,6 +79,19 @@ class Power:
 
 Dim = int | Scaled
 Dims = tuple[Dim, ...]
+
+
+@dataclass
+class Sizes:
+    """The dimensions of every value, the size-like arguments of every module and function."""
+
+    dims: dict[Value, Dims] = field(default_factory=dict)
+    arguments: dict[int, dict[str, Dim | Dims]] = field(default_factory=dict)
+    templates: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # args and kwargs
+
+    def of(self, value: Any) -> Dims:
+        """The dimensions of a value."""
+        return self.dims[value]
 
 
 def new(size: int, named: bool = True) -> Scaled:

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from ampere.core.layers import CHECKPOINTED, LayerKind, Role
+from ampere.core.program.sizes import Shape
 from ampere.core.program.structure import Call, Structure
 from ampere.core.training import Training
-from ampere.pytorch.modules.base import ModuleRecord, Place
-from ampere.pytorch.modules.registry import record_named, record_of_function
+from ampere.core.types import Json
 
 LONGEST = 120  # letters of a name, before only what has weights is written out
 
 
+class Dictionary(Protocol):
+    """What a framework's room knows of the calls of its structures."""
+
+    def has_weights(self, call: Call) -> bool:
+        """Whether a layer is made around such a call."""
+        ...
+
+    def attributes(self, call: Call) -> dict[str, Json]:
+        """The numbers of a call that its kind shows."""
+        ...
+
+    def positions(self, shape: Shape) -> list[int]:
+        """The sizes of a map that are no channels; its batch is left out already."""
+        ...
+
+
 def describe(
-    structure: Structure, role: Role, training: Training, checkpointed: bool = False
+    structure: Structure,
+    role: Role,
+    training: Training,
+    dictionary: Dictionary,
+    checkpointed: bool = False,
 ) -> LayerKind:
     """Name a structure and list its attributes; what is checkpointed runs forward twice."""
     words, heavy = [], []
@@ -29,17 +50,16 @@ def describe(
         if kernel is not None:
             word += "x".join(map(str, kernel if isinstance(kernel, tuple) else [kernel]))
         words.append(word)
-        if _has_weights(call):
+        if dictionary.has_weights(call):
             heavy.append(call)
     if len(heavy) == 1:
-        record = _record(heavy[0])
-        attributes.update(record.naming.attributes(heavy[0].arguments) if record else {})
-    positions = [size for size in structure.input if isinstance(size, int)]
+        attributes.update(dictionary.attributes(heavy[0]))
+    positions = dictionary.positions(structure.input)
     if len(structure.input) == 3 and len(positions) > 1:
         attributes["height"], attributes["width"] = positions[-2:]
     elif len(structure.input) == 2:
         attributes["length"] = positions[-1] if positions else 0
-    elif structure.inputs[0].dtype == "int64":
+    elif structure.inputs[0].dtype in ("int64", "int32"):
         attributes["length"] = structure.input[0]
     operation = "+".join(_collapse([_word(call.op) for call in heavy])) or "+".join(words[:3])
     marks = " frozen" if heavy and all(call.frozen for call in heavy) else ""
@@ -53,17 +73,6 @@ def describe(
         trained += f" {attributes['loss']}"
     name = f"{role.value} {label} @{where} {trained}{marks} #{structure.digest}"
     return LayerKind(name, role, operation, attributes, structure)
-
-
-def _has_weights(call: Call) -> bool:
-    record = _record(call)
-    is_core = record is not None and record.place is Place.CORE
-    return is_core or call.op.rpartition(".")[2] == "addmm"  # a linear layer with its bias
-
-
-def _record(call: Call) -> ModuleRecord | None:
-    home, _, name = call.op.rpartition(".")
-    return record_of_function(name) if home else record_named(name)
 
 
 def _word(op: str) -> str:

@@ -18,32 +18,27 @@ What does not depend on the model's input (a mask, a position table) never preve
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Generic
 
-from ampere.pytorch.graph.recorder import TracedCall, Value
-from ampere.pytorch.graph.trace import Trace
-from ampere.pytorch.modules.base import Place
-from ampere.pytorch.modules.registry import record_of, record_of_function
+from ampere.core.graph.calls import (
+    C,
+    Graph,
+    Knowledge,
+    Value,
+    common_depth,
+    constants,
+    tainted_calls,
+)
 
-Segment = list[TracedCall]
 MANY = 8  # weights in a row; the blocks that people write have fewer
-_ATTENTION = "scaled_dot_product_attention"
-_PRODUCTS = {  # of functions that no module has
-    *("matmul", "__matmul__", "__rmatmul__", "bmm", "mm", "addmm", "baddbmm"),
-    *("einsum", "tensordot", _ATTENTION),
-}
 
 
-def cut(traced: Trace) -> list[Segment]:
+def cut(graph: Graph[C], knowledge: Knowledge[C]) -> list[list[C]]:
     """The calls that the output needs, in segments; constants are left to those who use them."""
-    return _Cutter(traced).segments()
-
-
-def constants(traced: Trace) -> dict[int, TracedCall]:
-    """The parameters and buffers that users' modules hold themselves, by their number."""
-    return {call.index: call for call in traced.calls if call.parameter is not None}
+    return _Cutter(graph, knowledge).segments()
 
 
 @dataclass(frozen=True)
@@ -60,23 +55,23 @@ class _Range:
         return [(self.first, self.last)]
 
 
-class _Cutter:
-    def __init__(self, traced: Trace) -> None:
-        self.traced = traced
-        self.constants = constants(traced)
-        self.tainted = tainted_calls(traced)
+class _Cutter(Generic[C]):
+    def __init__(self, graph: Graph[C], knowledge: Knowledge[C]) -> None:
+        self.graph = graph
+        self.constants = constants(graph)
+        self.tainted = tainted_calls(graph)
         self.calls = self._ordered()
         self.depths = [common_depth(a.stack, b.stack) for a, b in pairwise(self.calls)]
-        self.work = [work(call) for call in self.calls]
+        self.work = [knowledge.work(call) for call in self.calls]
         self.ranges = self._ranges()
         self.glued = self._glued()
 
-    def segments(self) -> list[Segment]:
+    def segments(self) -> list[list[C]]:
         """Cut, then cut again what is still more than half of the model."""
         blocking = {v: self._blocking(v, span) for v, span in self.ranges.items()}
         half = sum(self.work) / 2
         start = 0
-        segments: list[Segment] = []
+        segments: list[list[C]] = []
         for end in self._ends(0, len(self.calls), blocking):
             for a, b in self._halved(start, end, half):
                 segments.append(self.calls[a:b])
@@ -99,18 +94,18 @@ class _Cutter:
                 yield from self._halved(begin, stop, half)
                 begin = stop
 
-    def _ordered(self) -> list[TracedCall]:
+    def _ordered(self) -> list[C]:
         """Calls without the input stand right before their first user."""
-        by_index = {call.index: call for call in self.traced.calls}
+        by_index = {call.index: call for call in self.graph.calls}
         needed: set[int] = set()
-        stack = [value.call for value in self.traced.outputs]
-        stack += [value.call for value in self.traced.written]
+        stack = [value.call for value in self.graph.outputs]
+        stack += [value.call for value in self.graph.written]
         while stack:
             index = stack.pop()
             if index and index not in needed:
                 needed.add(index)
                 stack.extend(value.call for value in by_index[index].needs)
-        order: list[TracedCall] = []
+        order: list[C] = []
         placed: set[int] = set()
 
         def place(index: int) -> None:
@@ -123,10 +118,10 @@ class _Cutter:
             placed.add(index)
             order.append(call)
 
-        for call in self.traced.calls:
+        for call in self.graph.calls:
             if call.index in needed and call.index in self.tainted:
                 place(call.index)
-        for value in self.traced.outputs:  # what is returned without the input
+        for value in self.graph.outputs:  # what is returned without the input
             place(value.call)
         return order
 
@@ -207,60 +202,5 @@ class _Cutter:
         """Whether the samples of a batch lie one behind the other, as all layers expect them."""
         if value.call == 0:
             return True
-        call = self.traced.calls[value.call - 1]
-        return tuple(call.outputs[value.path].shape)[:1] == (self.traced.batch,)
-
-
-def tainted_calls(traced: Trace) -> set[int]:
-    """The numbers of the calls that depend on the model's input."""
-    tainted = {0}
-    for call in traced.calls:
-        if any(value.call in tainted for value in call.needs):
-            tainted.add(call.index)
-    return tainted
-
-
-def common_depth(a: Sequence[object], b: Sequence[object]) -> int:
-    """How many module calls two calls lie in together."""
-    for i, (mine, theirs) in enumerate(zip(a, b, strict=False)):
-        if mine != theirs:
-            return i
-    return min(len(a), len(b))
-
-
-def multiplies(call: TracedCall, tainted: Set[int]) -> bool:
-    """Whether a call multiplies by weights: what a layer is made around."""
-    if call.index not in tainted:  # a position table goes with the layer that adds it
-        return False
-    if call.module is not None:
-        record = record_of(call.module)
-        is_core = record is None or record.place is Place.CORE
-        return is_core and any(True for _ in call.module.parameters())
-    name = call.op.rpartition(".")[2]
-    by_weights = any(value.call not in tainted for value in call.inputs)
-    attends = name == _ATTENTION  # what does not depend on the input is its mask
-    return by_weights and not attends and _is_product(name)
-
-
-def work(call: TracedCall) -> float:
-    """About how many multiplications a call makes; only to tell large segments from small."""
-    made = next(iter(call.outputs.values()))
-    if call.module is None:
-        if not _is_product(call.op.rpartition(".")[2]):
-            return 0.0
-        return float(made.numel() * (call.before[-1] if call.before else 1))
-    record = record_of(call.module)
-    multiplies_nothing = record is not None and not record.physics.products
-    if multiplies_nothing or made.dim() < 2 or made.numel() == 0:
-        return 0.0
-    return sum(
-        parameter.numel() * made.numel() / made.shape[-1 if parameter.dim() == 2 else 1]
-        for parameter in call.module.parameters()
-        if parameter.dim() > 1
-    )
-
-
-def _is_product(name: str) -> bool:
-    """Whether a function multiplies matrices, or does what a layer's module does."""
-    record = record_of_function(name)
-    return name in _PRODUCTS or (record is not None and record.place is Place.CORE)
+        call = self.graph.calls[value.call - 1]
+        return tuple(call.outputs[value.path].shape)[:1] == (self.graph.batch,)

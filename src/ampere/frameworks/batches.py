@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from ampere.core.boundary.code import check_arguments, in_words, load_function, raised
 from ampere.core.boundary.fields import shown
 from ampere.errors import AmpereError, ModelError
-from ampere.pytorch.runtime.loader import check_arguments, in_words, load_function, raised
 
 MAKES = "loader"
 

@@ -1,18 +1,35 @@
-"""What a model is fed, from what people write: a text, shapes, or an example batch."""
+"""What a model is fed, from what people write: a text, shapes, or an example batch.
+
+An example is a tensor of any framework: it has a shape, a type of numbers, and a least and largest.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-import torch
-
+from ampere.core.boundary.code import in_words
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.errors import ModelError
-from ampere.pytorch.runtime.loader import in_words
 
-Part: TypeAlias = InputSpec | str | int | Sequence[int] | torch.Tensor
+
+class Example(Protocol):
+    """A tensor of any framework."""
+
+    @property
+    def shape(self) -> Sequence[int]:
+        """Its sizes, the batch first."""
+        ...
+
+    @property
+    def dtype(self) -> Any:
+        """The type of its numbers; its text ends in a name such as `float32`."""
+        ...
+
+
+Part: TypeAlias = InputSpec | str | int | Sequence[int] | Example
 Input: TypeAlias = (
     Inputs
     | Part
@@ -43,8 +60,8 @@ def as_inputs(input: Input) -> Inputs:
         positional, named = input
     if _is_shape(positional) or isinstance(positional, str) or not isinstance(positional, Sequence):
         positional = (positional,)
-    examples = [x for x in (*positional, *named.values()) if isinstance(x, torch.Tensor)]
-    batches = sorted({len(x) for x in examples if x.dim()})
+    examples = [x for x in (*positional, *named.values()) if _is_example(x)]
+    batches = sorted({int(x.shape[0]) for x in examples if len(x.shape)})
     if len(batches) > 1:
         raise ModelError(
             f"the example inputs hold {' and '.join(map(str, batches))} samples:"
@@ -54,6 +71,10 @@ def as_inputs(input: Input) -> Inputs:
         tuple(_as_spec(x) for x in positional),
         tuple((name, _as_spec(x)) for name, x in named.items()),
     )
+
+
+def _is_example(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype") and not _is_size(value)
 
 
 def _is_shape(value: Any) -> bool:
@@ -69,7 +90,7 @@ def _as_spec(part: Any) -> InputSpec:
         return part
     if isinstance(part, str):
         return InputSpec.parse(part)
-    if isinstance(part, torch.Tensor):
+    if _is_example(part):
         return _spec_of_example(part)
     if _is_size(part) or _is_shape(part):
         return InputSpec((int(part),) if _is_size(part) else tuple(int(size) for size in part))
@@ -79,20 +100,21 @@ def _as_spec(part: Any) -> InputSpec:
     )
 
 
-def _spec_of_example(example: torch.Tensor) -> InputSpec:
-    shape, dtype = tuple(example.shape), str(example.dtype).rpartition(".")[2]
-    if len(shape) < 2 or not example.numel():
+def _spec_of_example(example: Any) -> InputSpec:
+    shape = tuple(int(size) for size in example.shape)
+    dtype = str(example.dtype).rpartition(".")[2]  # `torch.int64`, `int64`
+    if len(shape) < 2 or not math.prod(shape):
         raise ModelError(
             f"an example input of shape {shape} holds no sample with a size: put the batch first,"
             " and at least one size behind it"
         )
-    if example.is_floating_point():  # whatever its precision: mixed precision is the device's
+    if "float" in dtype:  # whatever its precision: mixed precision is the device's
         return InputSpec(shape[1:])
-    if example.dtype is torch.bool:
+    if dtype == "bool":
         return InputSpec(shape[1:], "bool")
-    if example.is_complex():
+    if "int" not in dtype:
         raise ModelError(f"an example input is {dtype}: use real numbers, ids or booleans")
-    if example.is_meta:
+    if getattr(example, "is_meta", False):
         return InputSpec(shape[1:], "int64")
     if int(example.min()) < 0:
         raise ModelError("an example input has ids below 0: pass ids from 0 on")

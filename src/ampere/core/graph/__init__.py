@@ -1,0 +1,1 @@
+"""Graph: a model's calls, whatever framework ran them, cut and grouped into layers."""

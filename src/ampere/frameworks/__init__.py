@@ -1,0 +1,1 @@
+"""Frameworks: who reads a model, and who trains it on a device."""

@@ -1,0 +1,1 @@
+"""Networks as flat lists of calls with numbers: what every engine but torch itself trains."""
