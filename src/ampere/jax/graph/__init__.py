@@ -1,0 +1,1 @@
+"""Graph: a model of flax.nnx read into layers."""

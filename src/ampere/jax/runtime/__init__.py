@@ -1,0 +1,1 @@
+"""Runtime: layers built and trained by JAX; what is sent to devices, Python 3.8."""

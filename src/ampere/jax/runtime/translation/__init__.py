@@ -1,0 +1,1 @@
+"""Translation: what torch's modules and functions are in JAX, in torch's own layout."""

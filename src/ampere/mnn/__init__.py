@@ -1,0 +1,1 @@
+"""MNN: trains networks of layers by Alibaba's engine for phones and boards."""

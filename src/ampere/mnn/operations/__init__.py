@@ -1,0 +1,1 @@
+"""What MNN can train: a file for each family of operations."""
