@@ -20,8 +20,10 @@ from ampere.fleet.runs.orders import (
     Answer,
     ChunkOrder,
     Greeting,
+    Routine,
 )
-from ampere.fleet.runs.runner import Runner, Work
+from ampere.fleet.runs.runner import Runner
+from ampere.fleet.runs.work import Work
 from ampere.fleet.task import Task
 from ampere.meters.base import Provenance
 from ampere.profiles.job import Job
@@ -53,8 +55,8 @@ def a_task(name: str, steps: int = 100, chunk_steps: int | None = 10, **more: ob
 
 
 def work_for(tasks: Sequence[Task]) -> Work:
-    steps = {task.name: task.job.steps or 1 for task in tasks}
-    return Work(tuple(tasks), {task.name: WORKLOAD for task in tasks}, steps)
+    routines = {task.name: Routine(task.job.steps or 1) for task in tasks}
+    return Work(tuple(tasks), {task.name: WORKLOAD for task in tasks}, routines)
 
 
 def a_plan(assignments: Sequence[Assignment], unplaced: Sequence[Unplaced] = ()) -> Plan:

@@ -26,7 +26,7 @@ from ampere.fleet.runs.events import (
     read_event,
 )
 from ampere.fleet.runs.logbook import FILE, Logbook, read_logbook
-from ampere.fleet.runs.orders import Answer, ChunkOrder, Greeting
+from ampere.fleet.runs.orders import Answer, ChunkOrder, Greeting, Routine
 from fleet.stories import DIGEST, JOINED, OPENED, PAID, SENT, SIMULATED, STORY
 
 
@@ -189,7 +189,7 @@ def test_lines_have_sorted_keys(tmp_path: Path) -> None:
 )
 def test_no_code_goes_to_a_worker(workload: dict[str, object], wrong: str) -> None:
     with pytest.raises(DataError, match=wrong):
-        ChunkOrder.of(ChunkOrder("key", "x", 0, 1, 1.0, workload).text())
+        ChunkOrder.of(ChunkOrder("key", "x", 0, 1, 1.0, Routine(1), workload).text())
 
 
 def test_answers_and_greetings_are_data() -> None:

@@ -125,6 +125,41 @@ def test_a_battery_is_full_unless_it_says_more(here: Path) -> None:
     assert pi.battery == Battery(0, 72_000, 3600)
 
 
+BEGINS = "2026-11-18T22:30:00Z"  # 23:30 in Berlin
+NIGHT = """
+[defaults]
+zone = "Europe/Berlin"
+
+[[member]]
+name = "pi"
+profile = "profiles/pi.ampere"
+battery = "20Wh"
+charging = [
+    {from = 22:00:00, to = 06:00:00, power_w = 10},
+    {from = 2026-11-19T12:00:00, to = 13:00:00, power_w = 5},
+]
+available = ["0h-1h", {from = 08:00:00, to = 20:00:00}, {from = 2026-11-20T00:00:00+05:00}]
+"""
+
+
+def test_times_of_day_are_the_next_ones_of_a_zone(here: Path) -> None:
+    (here / "fleet.toml").write_text(NIGHT)
+    (pi,) = read_fleet(here / "fleet.toml", begins=BEGINS)
+    hours = [(each.span.start_s / 3600, each.span.end_s / 3600) for each in pi.charging]
+    assert hours == [(0.0, 6.5), (12.5, 13.5)]  # it is being charged when the plan begins
+    spans = [(span.start_s / 3600, span.end_s / 3600) for span in pi.available]
+    assert spans == [(0.0, 1.0), (8.5, 20.5), (20.5, math.inf)]
+
+
+def test_deadlines_may_be_moments(here: Path) -> None:
+    text = A + (
+        "steps = 1\nearliest = 2026-11-18T00:00:00+01:00\ndeadline = 2026-11-19T06:00:00+01:00\n"
+    )
+    (here / "jobs.toml").write_text(text)
+    (job,) = read_jobs(here / "jobs.toml", fleet_of(here, FLEET), begins=BEGINS)
+    assert (job.earliest_s, job.deadline_s) == (0.0, 6.5 * 3600)
+
+
 def test_jobs_are_read(here: Path) -> None:
     digits, epochs = jobs_of(here, JOBS)
     assert digits.model == "zoo:lenet5(channels=[6, 12])"
@@ -210,8 +245,11 @@ MISTAKEN_FLEETS = [
     (PI + 'available = ["8-10"]', "available[0]: '8' is no time: write it as 90 s"),
     (PI + 'battery = "9Wh"\ncharging = [{from = "2h", power_w = 1}]', "charging[0].to is missing"),
     (PI + 'battery = "9Wh"\ncharging = [{to = "2h"}]', "charging[0].power_w is missing"),
-    (PI + 'battery = "9Wh"\ncharging = [{to = 2}]', "to must be a time with its unit, such as 6h"),
+    (PI + 'battery = "9Wh"\ncharging = [{to = 2}]', "to must be a time such as 6h"),
     (PI + 'battery = "9Wh"\ncharging = [{to = "2h", w = 1}]', "w is not known"),
+    (PI + "available = [{from = 22:00:00}]", "available[0].from: 22:00:00 has no offset"),
+    (PI + "available = [{to = 2001-01-01T00:00:00Z}]", "available[0].to has passed: it is"),
+    (PI + "available = [{till = 2}]", "till is not known: there are from, to"),
     (PI + 'carbon = "Frnace"', "carbon: 'Frnace' is no country and no carbon intensity (is it Fra"),
     (PI + 'carbon = "none.csv"', "carbon: there is no file"),
     (PI + 'carbon = "../hours.csv"', "is no file beside this one"),
@@ -236,9 +274,19 @@ MISTAKEN_JOBS = [
     (A + "steps = 1.5", "steps must be a whole number from 1"),
     (A + "steps = 1\nvalidation_samples = 2", "say how often it is validated"),
     (A + "steps = 1\ndeadlin = 2", "deadlin is not known: is it deadline?"),
-    (A + "steps = 1\ndeadline = 6", "deadline must be a time with its unit, such as 6h or 30min"),
+    (A + "steps = 1\ndeadline = 6", "deadline must be a time such as 6h or 30min"),
     (A + 'steps = 1\ndeadline = "6 hours"', "deadline: '6 hours' is no time"),
-    (A + 'steps = 1\ndeadline = "1e9 d"', "deadline must be a time of at most thirty years"),
+    (A + 'steps = 1\ndeadline = "1e9 d"', "deadline must be a time within ninety years"),
+    (A + "steps = 1\ndeadline = 2026-11-18", "or a moment such as 2026-11-19T06:00:00+01:00"),
+    (A + "steps = 1\ndeadline = 2026-11-18T06:00:00", "2026-11-18T06:00:00 has no offset"),
+    (A + "steps = 1\ndeadline = 06:00:00", "deadline: 06:00:00 has no offset"),
+    (
+        A + "steps = 1\ndeadline = 2001-11-18T06:00:00Z",
+        "deadline has passed: it is",
+    ),
+    (A + "steps = 1\nearliest = 9999-11-18T06:00:00Z", "earliest must be a time within ninety"),
+    (A + 'steps = 1\nzone = "Mars/Base"', "zone: 'Mars/Base' is no zone that is known here"),
+    (A + 'steps = 1\nzone = "../../etc/passwd"', "is no zone that is known here"),
     (A + 'steps = 1\ndeadline = "1h"\nearliest = "2h"', "is not after its earliest"),
     (A + 'steps = 1\nmembers = ["po"]', "there is no member po in the fleet: it has pi, laptop"),
     (A + "steps = 1\nmembers = [1]", "members[0] must be the name of a member"),

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ampere.core.boundary.moments import parse_moment
 from ampere.core.rates import parse_carbon, parse_price
-from ampere.fleet.levels import MOST_LEVELS, levels_of, moment_s, with_levels
+from ampere.fleet.levels import MOST_LEVELS, levels_of, with_levels
 from ampere.fleet.member import Fleet, Member
 from ampere.fleet.plan import Level
 from libraries import a_profile
@@ -24,7 +25,7 @@ def hourly(tmp_path: Path) -> str:
 
 
 def test_a_level_holds_until_the_next_hour(hourly: str) -> None:
-    begins_s = moment_s("2026-11-18T05:30:00Z")
+    begins_s = parse_moment("2026-11-18T05:30:00Z")
     levels = levels_of(parse_carbon(hourly), begins_s, 2 * HOUR_S)
     assert levels == (Level(0.0, 50.0), Level(1800.0, 60.0), Level(5400.0, 70.0))
 
@@ -35,7 +36,7 @@ def test_what_never_changes_is_one_level() -> None:
 
 
 def test_a_plan_of_years_has_few_levels(hourly: str) -> None:
-    levels = levels_of(parse_carbon(hourly), moment_s("2026-01-01T00:00:00Z"), 1e9)
+    levels = levels_of(parse_carbon(hourly), parse_moment("2026-01-01T00:00:00Z"), 1e9)
     assert 1 < len(levels) <= MOST_LEVELS + 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -263,10 +264,10 @@ def test_a_plan_for_devices_that_are_gone_is_refused(tmp_path: Path) -> None:
         open_fake(tmp_path, [a_member("a")], [a_task("x")], plan=gone)
 
 
-def test_a_plan_that_prunes_is_refused(tmp_path: Path) -> None:
-    pruned = a_plan([Assignment("x", "a", 0.0, 1.0, 100, 9.0, (8.0, 10.0), share=0.5)])
-    with pytest.raises(DataError, match="ampere prune"):
-        open_fake(tmp_path, [a_member("a")], [a_task("x")], plan=pruned)
+def test_a_worker_has_one_slot(tmp_path: Path) -> None:
+    double = replace(a_member("a"), slots=2)
+    with pytest.raises(DataError, match="member a has 2 slots: a worker runs one job at a time"):
+        open_fake(tmp_path, [double], [a_task("x")])
 
 
 def test_a_logbook_of_another_run_is_refused(tmp_path: Path) -> None:

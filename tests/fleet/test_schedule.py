@@ -218,6 +218,23 @@ def test_the_battery_is_told_over_time_with_a_band() -> None:
     assert standing.p_battery == pytest.approx(0.987, abs=0.001)  # log(10/8) / 0.1
 
 
+def test_a_model_that_cannot_be_read_is_to_be_corrected() -> None:
+    broken = ampere.Task("odd", "zoo:nothing", ampere.Job(steps=10))
+    (missing,) = planned([broken, task("a")], member("x")).unplaced
+    assert missing.job == "odd" and "the zoo has no 'nothing'" in missing.reason
+    assert missing.change.startswith("correct its model")
+
+
+def test_batteries_are_told_to_the_end_of_the_plan() -> None:
+    costs = Costs.known([[10.0, 99.0], [99.0, 10.0]], [[50.0, 50.0], [400.0, 400.0]])
+    idle = member("x", 100.0, idle_w=0.1)
+    plan = planned([task("a"), task("b")], idle, member("y", 100.0), costs=costs)
+    first, second = (each.charges for each in plan.standings)
+    assert first[-1].time_s == second[-1].time_s == 400.0
+    assert first[-1].energy_j == pytest.approx(100.0 - 10.0 - 0.1 * 350.0)
+    assert all(each.p_battery > 0.9 for each in plan.standings)
+
+
 def test_the_table_is_what_was_agreed() -> None:
     costs = Costs.known(
         [[400.0, 650.0], [900.0, 700.0], [5000.0, 9000.0]],

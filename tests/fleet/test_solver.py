@@ -11,6 +11,7 @@ import ampere
 from ampere.core.boundary.hours import Hours
 from ampere.core.rates import Rate
 from ampere.fleet.costs import Costs
+from ampere.fleet.planning.draft import Draft
 from ampere.fleet.planning.greedy import greedy
 from ampere.fleet.planning.problem import Problem
 from ampere.fleet.planning.solver import Solution, solve
@@ -182,3 +183,25 @@ def test_holds_for_any_plan(
     assert case.standing(solution.sheet) <= case.standing(greedy(case))
     if not case.standing(solution.sheet)[0]:
         assert solution.bound <= case.cost(solution.sheet) * (1 + 1e-6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), timed=st.booleans())
+def test_looking_at_many_at_once_misses_no_room(seed: int, timed: bool) -> None:
+    case = drawn(seed, tasks=12, members=4, tight=1.5, **({"deadline_s": 60.0} if timed else {}))
+    draft, rng = Draft(case, greedy(case)), np.random.default_rng(seed)
+    for task_number in rng.permutation(12)[:5].tolist():
+        draft.take(task_number)
+    for task_number in range(12):
+        rooms = draft.rooms(task_number)
+        for option in case.choices[task_number]:
+            member_number = int(case.options.member[option])
+            queue = [p.task for p in draft.sheet[member_number] if p.task != task_number]
+            leaving = draft.rooms_without(option, queue)
+            assert rooms[member_number] or not draft.has_room(option)
+            for other, may in zip(queue, leaving, strict=True):
+                assert may or not draft.has_room(option, without=[other])
+                if not timed:
+                    assert draft.has_room(option, without=[other]) or not may
+            if not timed:
+                assert draft.has_room(option) or not rooms[member_number]

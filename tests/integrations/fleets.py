@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,16 @@ from ampere.records.measurement import Measurement
 
 WIDTHS = ((4, 8), (6, 16), (2, 16), (6, 4), (3, 11), (5, 6))
 PAIRS = ('["tx2", "xavier"]', '["oppo", "iphone"]')
+RUN = "from ampere.cli import main; main()"
+AN_HOUR_AHEAD = f"import time; now = time.time; time.time = lambda: now() + 3600; {RUN}"
 PATIENCE_S = 240.0  # for whatever must happen on a machine that does other things, too
+
+
+def make_certificates(folder: Path) -> None:
+    """One certificate that is its own authority, as the docs say."""
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    words += ["-subj", "/CN=fleet", "-keyout", str(folder / "key.pem")]
+    subprocess.run([*words, "-out", str(folder / "cert.pem")], capture_output=True, check=True)
 
 
 def quick_profile(device: str) -> Profile:
@@ -99,7 +108,6 @@ class Harbour:
 
     def __post_init__(self) -> None:
         self.fleet = read_fleet(self.folder / "fleet.toml")
-        self.crew = Crew(self.fleet, self.folder / "workers", lambda text: None)
 
     def start_scheduler(self) -> None:
         words = ["fleet", "up", str(self.folder / "fleet.toml"), "--at", self.place.address]
@@ -115,9 +123,19 @@ class Harbour:
             return probe.connect_ex((self.place.host, self.place.port)) == 0
 
     def start_worker(self, name: str) -> None:
-        command = self.crew.command(self.fleet.find(name), self.place)
+        crew = Crew(self.fleet, self.folder / "workers", lambda text: None)
+        self.start(name, crew.command(self.fleet.find(name), self.place))
+
+    def start_as(self, name: str, device: str, *more: str, python: str = RUN) -> None:
+        """A worker that says what it likes of itself: `python` is what runs it."""
+        words = ["fleet", "join", name, "--at", self.place.address, "--device", device, *more]
+        words += ["--keep", str(self.folder / "workers" / name)]
+        words += ["--tls", os.fspath(self.place.tls)] if self.place.tls else []
+        self.start(name, [sys.executable, "-c", python, *words])
+
+    def start(self, name: str, command: Sequence[str]) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
-            self.workers[name] = subprocess.Popen(command, stderr=log)
+            self.workers[name] = subprocess.Popen(command, stderr=log, stdout=log)
 
     def tally(self, name: str) -> Tally:
         """What a worker's meter and battery show, whether it lives or not."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import threading
@@ -24,7 +25,7 @@ from ampere.fleet.plan import Plan
 from ampere.fleet.runs.engine import EngineLost
 from ampere.fleet.runs.events import Event, Sent
 from ampere.fleet.runs.logbook import read_logbook
-from ampere.fleet.runs.orders import FLAT, Answer, ChunkOrder
+from ampere.fleet.runs.orders import FLAT, Answer, ChunkOrder, Routine
 from ampere.fleet.runs.runner import Runner
 from ampere.integrations.dask import DaskEngine, Place, run_fleet
 from ampere.integrations.fleet_jobs import open_run, work_of
@@ -32,6 +33,7 @@ from ampere.integrations.station import SimulatedPurse, Station
 from fleet.crews import round_robin
 from integrations.fleets import (
     a_harbour,
+    make_certificates,
     wait_until,
     write_fleet,
     write_jobs,
@@ -39,6 +41,7 @@ from integrations.fleets import (
 )
 
 JOBS, STEPS, CHUNK = 12, 120, 60
+needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="it has no openssl")
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +65,8 @@ def an_order(key: str, first: int, steps: int, limit_j: float = 1e9, **more: Any
     }
     if "workload" in more:
         workload = more["workload"]
-    return ChunkOrder(key, "x", first, steps, limit_j, workload)
+    routine = more.get("routine", Routine(10_000))
+    return ChunkOrder(key, "x", first, steps, limit_j, routine, workload)
 
 
 def close_all(*stations: Station) -> None:
@@ -80,6 +84,31 @@ def test_chunks_on_several_devices_are_the_training_of_one(tmp_path: Path) -> No
     _, once = whole.run(an_order("3", 0, 30), None)
     assert rest == once != half
     close_all(one, other, whole)
+
+
+def test_batches_of_a_step_and_validations_are_paid(tmp_path: Path) -> None:
+    kinds = {
+        "plain": Routine(20),
+        "twice": Routine(20, batches=2),
+        "validated": Routine(20, validations=4, validation_batches=5),
+    }
+    spent_j, weights = {}, {}
+    for name, routine in kinds.items():
+        station = a_station(tmp_path / name)
+        text, weights[name] = station.run(an_order("1", 0, 20, routine=routine), None)
+        spent_j[name] = Answer.of(text).energy_j
+        station.close()
+    assert 1.4 * spent_j["plain"] < spent_j["twice"] < 2 * spent_j["plain"]  # one update for both
+    assert 1.1 * spent_j["plain"] < spent_j["validated"] < 2 * spent_j["plain"]
+    assert weights["twice"] != weights["plain"] == weights["validated"]  # it teaches nothing
+
+
+def test_validations_are_spread_over_a_job() -> None:
+    routine = Routine(10, validations=3, validation_batches=7)
+    due = [routine.validated(step, step + 1) for step in range(10)]
+    assert due == [0, 0, 0, 7, 0, 0, 7, 0, 0, 7]
+    assert routine.validated(0, 10) == 21
+    assert Routine(2, validations=6, validation_batches=1).validated(0, 1) == 3
 
 
 def test_an_order_is_paid_once(tmp_path: Path) -> None:
@@ -104,11 +133,13 @@ def test_what_a_killed_process_was_at_is_told_and_not_trained_again(tmp_path: Pa
 
     taken: list[int] = []
 
-    def take(steps: int, plain: Callable[[int], float] = station._purse.take) -> float:
+    plain = station._purse.take
+
+    def take(steps: int, validated: int) -> float:
         taken.append(steps)
         if len(taken) == 2:
             raise Killed
-        return plain(steps)
+        return plain(steps, validated)
 
     station._purse.take = take  # type: ignore[method-assign]
     with pytest.raises(Killed):
@@ -175,27 +206,10 @@ def test_certificates_that_are_not_there(tmp_path: Path) -> None:
         Place.parse("tls://127.0.0.1:8786")
 
 
+@needs_openssl
 def test_with_tls_nobody_gets_in_without_a_certificate(tmp_path: Path) -> None:
     write_fleet(tmp_path, {"tx2": ""})
-    words = [
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "2",
-        "-subj",
-        "/CN=fleet",
-    ]
-    made = subprocess.run(
-        [*words, "-keyout", str(tmp_path / "key.pem"), "-out", str(tmp_path / "cert.pem")],
-        capture_output=True,
-        check=False,
-    )
-    if made.returncode:
-        pytest.skip("openssl makes no certificates here")
+    make_certificates(tmp_path)
     with a_harbour(tmp_path, tmp_path) as harbour:
         with DaskEngine(harbour.place) as engine:
             assert engine.workers() == {}
@@ -297,7 +311,8 @@ def test_twelve_jobs_on_four_workers_whatever_is_killed(tmp_path: Path) -> None:
         task = next(task for task in tasks if task.name == name)
         row = work_of(harbour.fleet, [task]).workloads[name]
         station = a_station(tmp_path / name)
-        assert station.run(ChunkOrder(name, name, 0, STEPS, 1e9, row), None)[1] == found
+        whole = ChunkOrder(name, name, 0, STEPS, 1e9, Routine(STEPS), row)
+        assert station.run(whole, None)[1] == found
         station.close()
     status = subprocess.run(
         [sys.executable, "-m", "ampere", "fleet", "status", str(tmp_path / "run"), "--json"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -181,6 +182,31 @@ def test_clients_are_asked_once_and_tell_with_their_work_from_then_on() -> None:
     phones.run(strategy(quotes_last=10), rounds=5)
     assert sorted(phones.asked) == [1, 2]
     assert len(phones.trained) == 10
+
+
+def test_a_server_that_is_started_again_knows_its_clients(tmp_path: Path) -> None:
+    phones = Phones(n1=a_quote(0.3), n2=a_quote(0.1))
+    first = strategy(1, keep=tmp_path / "book.json", quotes_last=10, patience=3)
+    phones.run(first, rounds=2)
+    assert first.register is not None
+    first.register.close()  # as if its process had ended
+    again = strategy(1, keep=tmp_path / "book.json", quotes_last=10, patience=3)
+    phones.run(again, rounds=2)
+    assert again.register is not None
+    again.register.close()
+    assert sorted(phones.asked) == [1, 2]  # once, by the first
+    assert [each.number for each in again.history] == [1, 2, 3, 4]
+    assert again.book.entry(2).taken + again.book.entry(1).taken == 4
+    assert [name for name, _ in phones.trained] == [2, 2, 2, 1]  # it waited before and after
+
+
+def test_a_full_disk_does_not_end_a_federation(tmp_path: Path) -> None:
+    phones = Phones(n1=a_quote())
+    chosen = strategy(1, keep=tmp_path / "book.json")
+    (tmp_path / "book.json").mkdir()  # nothing can be put there
+    assert weights(phones.run(chosen)) == [1.0, 1.0, 1.0]
+    assert chosen.register is not None
+    chosen.register.close()
 
 
 def test_who_does_not_fit_whole_trains_fewer_steps() -> None:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.errors import DataError, NotCovered
+from ampere.estimators.intervals import bound, interval, probability_within
 from ampere.integrations.limits import JobLimits, parse_memory
-from ampere.profiles.estimate import Estimate, bound, interval, probability_within
+from ampere.profiles.estimate import Estimate
 from plain_rows import layer
 
 

@@ -74,6 +74,7 @@ def test_it_is_stopped_and_goes_on(heading: str, tmp_path: Path) -> None:
     assert ends[1].spent_j > starts[-1].spent_j
 
 
+@pytest.mark.slow
 def test_several_processes(tmp_path: Path) -> None:
     if find_spec("torch") is None:
         pytest.skip("pip install torch")

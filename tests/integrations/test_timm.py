@@ -13,7 +13,7 @@ from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Settings, Workload
 from ampere.devices.local import LocalDevice
 from ampere.errors import ModelError
-from ampere.pytorch.models import layers_of
+from ampere.frameworks.models import layers_of
 from ampere.pytorch.runtime.loader import load_model
 
 from .counting import counts_of_layers, counts_of_whole

@@ -14,7 +14,7 @@ if find_spec("transformers") is None:
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Settings, Workload
 from ampere.errors import ModelError
-from ampere.pytorch.models import layers_of
+from ampere.frameworks.models import layers_of
 from ampere.pytorch.runtime.loader import load_model
 from ampere.pytorch.runtime.trainer import make_trainer
 

@@ -24,6 +24,7 @@ from ampere.estimators.encoding import STEP
 from ampere.estimators.together import shared_errors
 from ampere.fleet.member import Fleet, Member
 from ampere.fleet.task import Task
+from ampere.frameworks.models import read
 from ampere.profiles.cautions import UNSETTLED
 from ampere.profiles.estimate import Estimate
 from ampere.profiles.profile import Profile
@@ -47,6 +48,7 @@ class Costs:
         time_std: (t, m), deviations of the logarithms of the seconds; those of one member are the
             same error.
         reasons: Why a task cannot run on a member.
+        unreadable: Tasks whose model cannot be read, whoever should run it.
         warnings: What a reader should know.
     """
 
@@ -57,6 +59,7 @@ class Costs:
     own: Array
     time_std: Array
     reasons: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    unreadable: frozenset[int] = frozenset()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -80,6 +83,7 @@ class Costs:
                 for column, member in enumerate(members)
                 if (task, member) in self.reasons
             },
+            unreadable=frozenset(row for row, task in enumerate(tasks) if task in self.unreadable),
             warnings=self.warnings,
         )
 
@@ -153,6 +157,7 @@ def estimate_costs(fleet: Fleet, tasks: Sequence[Task]) -> Costs:
             for member, column in enumerate(columns)
             for task, reason in column.reasons.items()
         },
+        unreadable=frozenset().union(*(column.unreadable for column in columns)),
         warnings=tuple(dict.fromkeys(text for column in columns for text in column.warnings)),
     )
 
@@ -182,6 +187,7 @@ class _Column:
         self.steps = np.ones(tasks, dtype=np.int64)
         self.shared = np.zeros((tasks, 1))
         self.reasons: dict[int, str] = {}
+        self.unreadable: set[int] = set()
         self.warnings: list[str] = []
 
 
@@ -198,8 +204,6 @@ class _Reader:
             return tuple(model)
         key = (model if isinstance(model, str) else id(model), repr(task.input), training)
         if key not in self._read:
-            from ampere.pytorch.models import read
-
             self._read[key] = read(model, task.input, training)
         return self._read[key]
 
@@ -212,6 +216,8 @@ def _column(member: Member, tasks: Sequence[Task], reader: _Reader) -> _Column:
             asked[index] = _ask(member, task, reader, steps)
         except AmpereError as error:
             column.reasons[index] = str(error)
+            if not isinstance(error, NotCovered):
+                column.unreadable.add(index)
     for index, each in asked.items():
         _fill(column, index, each.whole)
     untimed = [index for index, each in asked.items() if each.whole.time_s is None]

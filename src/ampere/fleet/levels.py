@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 
+from ampere.core.boundary.moments import parse_moment
 from ampere.core.rates import Rate
 from ampere.fleet.member import Fleet, Member
 from ampere.fleet.plan import Level, Plan, Standing
@@ -16,15 +16,10 @@ MOST_LEVELS = 400  # of a plan of months, means of longer spans
 
 def with_levels(plan: Plan, fleet: Fleet) -> Plan:
     """The same plan, with what its members know of carbon and prices."""
-    begins_s = moment_s(plan.begins)
+    begins_s = parse_moment(plan.begins)
     until_s = max((each.end_s for each in plan.assignments), default=0.0)
     standings = [_told(each, fleet.find(each.member), begins_s, until_s) for each in plan.standings]
     return replace(plan, standings=tuple(standings))
-
-
-def moment_s(begins: str) -> float:
-    """Seconds since 1970 of a moment as plans write it."""
-    return datetime.fromisoformat(begins.replace("Z", "+00:00")).timestamp()
 
 
 def levels_of(rate: Rate | None, begins_s: float, until_s: float) -> tuple[Level, ...]:

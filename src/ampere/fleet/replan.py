@@ -174,11 +174,7 @@ def _left(fleet: Fleet, task: Task, ran: int) -> Task | None:
         return None
     if not ran:
         return task
-    validations = job.validations or (job.epochs if job.validation_samples else None)
-    if validations is not None:
-        validations = max(1, math.ceil(validations * (steps - ran) / steps))
-    left = replace(job, steps=steps - ran, epochs=None, samples=None, validations=validations)
-    return replace(task, job=left)
+    return replace(task, job=job.remaining(steps - ran, steps))
 
 
 def learned(fleet: Fleet, tasks: Sequence[Task], done: Sequence[Done]) -> Fleet:

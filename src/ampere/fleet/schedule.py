@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from dataclasses import replace
 
+from ampere.core.boundary.moments import parse_moment
 from ampere.errors import DataError
 from ampere.fleet.costs import Costs, estimate_costs
 from ampere.fleet.levels import with_levels
@@ -21,6 +22,7 @@ from ampere.fleet.planning.objective import Objective
 from ampere.fleet.planning.problem import Problem
 from ampere.fleet.planning.shortfall import unplaced_of
 from ampere.fleet.planning.solver import Solution, solve
+from ampere.fleet.shrinking import attainable
 from ampere.fleet.task import Task
 from ampere.records.measurement import utc, utc_now
 
@@ -57,8 +59,11 @@ def schedule(
     goal = Objective.of(objective)
     goal.check(fleet)
     reach = reach_of(confidence)
-    begin_s = _moment(begins)
-    costs = estimate_costs(fleet, tasks) if costs is None else costs
+    begin_s = parse_moment(utc_now() if begins is None else begins)
+    if costs is None:
+        tasks, texts = attainable(fleet, tasks)
+        costs = estimate_costs(fleet, tasks)
+        costs = replace(costs, warnings=(*costs.warnings, *texts))
     # In the order of names, so that a plan does not depend on the order in which things are given.
     rows = sorted(range(len(tasks)), key=lambda each: tasks[each].name)
     columns = sorted(range(len(fleet)), key=lambda each: fleet.members[each].name)
@@ -92,14 +97,3 @@ def plan_of(solution: Solution, confidence: float, names: Sequence[str]) -> Plan
         confidence=confidence,
         warnings=problem.costs.warnings,
     )
-
-
-def _moment(begins: str | None) -> float:
-    """Seconds since 1970."""
-    text = utc_now() if begins is None else begins
-    try:
-        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        raise DataError(f"{text!r} is no moment: write it like 2026-05-01T08:00:00Z") from None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-    return aware.timestamp()

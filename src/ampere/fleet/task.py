@@ -10,17 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from ampere.core.boundary.example_inputs import Input
 from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.errors import DataError
+from ampere.frameworks.readers import Model
 from ampere.profiles.job import Job
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ampere.pytorch.models import Input
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ class Task:
     """
 
     name: str
-    model: nn.Module | str | Sequence[Layer]
+    model: Model | Sequence[Layer]
     job: Job
     input: Input | None = None
     training: Training | None = None

@@ -22,12 +22,11 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ampere.core.types import Json
 from ampere.errors import AmpereError
-from ampere.gates.story import Reason, Status
+from ampere.gates.story import Reason, Status, Watching
 from ampere.gates.telling import say
 from ampere.meters.base import Provenance
 
@@ -53,7 +52,7 @@ def share(gate: Gated, every: int | None = None) -> Gated:
     return SharedGate(gate, every) if distributed.get_world_size() > 1 else gate
 
 
-class SharedGate:
+class SharedGate(Watching):
     """A gate that all processes of a training hear; the same calls as `Gate`.
 
     Args:
@@ -74,18 +73,6 @@ class SharedGate:
         self._until = 1  # steps to the next exchange
         self._steps = 0
         self._running = gate.running
-
-    def __enter__(self) -> SharedGate:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.finish(None if error is None else Reason.FAILED)
 
     def start(self) -> None:
         """Start the gates that meter; where one refuses, no process goes on alone.

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from ampere.core.boundary.example_inputs import as_inputs
 from ampere.core.boundary.model_names import parse_name
 from ampere.core.layers import Layer, structure_of
 from ampere.core.training import LOSSES, Training
@@ -18,10 +19,14 @@ from ampere.fleet.plan import Plan
 from ampere.fleet.replan import Done, learned
 from ampere.fleet.runs.book import Book
 from ampere.fleet.runs.logbook import Logbook
-from ampere.fleet.runs.runner import Runner, Work
-from ampere.fleet.runs.turns import Planner
+from ampere.fleet.runs.orders import Routine
+from ampere.fleet.runs.remainder import Planner
+from ampere.fleet.runs.runner import Runner
+from ampere.fleet.runs.work import Work
 from ampere.fleet.schedule import schedule
+from ampere.fleet.shrinking import settled
 from ampere.fleet.task import Task
+from ampere.frameworks.models import read
 from ampere.meters.base import Provenance
 
 
@@ -29,23 +34,33 @@ def work_of(fleet: Fleet, tasks: Sequence[Task]) -> Work:
     """Jobs with what workers are sent for them.
 
     Raises:
-        DataError: A job is more than plain steps, or nobody says how it is trained.
+        DataError: A job is more than a worker can do, or nobody says how it is trained.
     """
     refuse_twins([task.name for task in tasks], "job")
     workloads: dict[str, Mapping[str, Json]] = {}
-    steps: dict[str, int] = {}
+    routines: dict[str, Routine] = {}
     for task in tasks:
         for name in task.members:
             fleet.find(name)
-        if not task.job.is_plain:
-            raise DataError(
-                f"job {task.name}: workers run plain steps: leave validation, loading, accumulation"
-                " and ranks out"
-            )
         training = training_of_task(fleet, task)
         workloads[task.name] = workload_of(task, training).to_json()
-        steps[task.name] = task.job.count(training.batch_size).steps
-    return Work(tuple(tasks), workloads, steps)
+        routines[task.name] = _routine(task, training)
+    return Work(tuple(tasks), workloads, routines)
+
+
+def _routine(task: Task, training: Training) -> Routine:
+    """Steps with their batches, and validations between them."""
+    job = task.job
+    if job.loading is not None:
+        raise DataError(
+            f"job {task.name}: workers train on synthetic data, so they load none: leave"
+            " data_s_per_batch and data_j_per_batch out, and plan again"
+        )
+    if job.ranks > 1:
+        raise DataError(f"job {task.name} wants {job.ranks} devices at once, and a worker is one")
+    count = job.count(training.batch_size)
+    of_each = count.validation_batches // count.validations if count.validations else 0
+    return Routine(count.steps, job.accumulate, count.validations, of_each)
 
 
 @contextmanager
@@ -63,8 +78,9 @@ def open_run(
     Raises:
         AmpereError: The plan is of others, or the logbook is, or somebody else keeps it.
     """
-    work = work_of(fleet, tasks)
     _refuse_strangers(plan, fleet, tasks)
+    tasks = settled(plan, fleet, tasks)
+    work = work_of(fleet, tasks)
     opened = work.opened(fleet, secrets.token_hex(8), plan.begins)
     with Logbook(folder, opened) as logbook:
         planner = planner_of(plan, tasks)
@@ -158,14 +174,10 @@ def _layers(task: Task, training: Training) -> tuple[Layer, ...]:
     model = task.model
     if isinstance(model, Sequence) and not isinstance(model, str):
         return tuple(model)
-    from ampere.pytorch.models import read
-
     return read(model, task.input, training)
 
 
 def _input_text(task: Task) -> str | None:
     if task.input is None:
         return None
-    from ampere.pytorch.example_inputs import as_inputs
-
     return str(as_inputs(task.input))

@@ -17,7 +17,8 @@ from ampere.core import units
 from ampere.core.boundary.durations import TIME_FORMS, parse_time
 from ampere.core.budget import Budget, parse_budget
 from ampere.errors import DataError, NotCovered
-from ampere.profiles.estimate import Estimate, bound, probability_within
+from ampere.estimators.intervals import bound, probability_within
+from ampere.profiles.estimate import Estimate
 
 ENERGY_FORMS = "write energy of a job as 800 J, 5 kJ or 5 Wh, or of a step as 2 J/step"
 MEMORY_FORMS = "write it as 512 MB, 2 GiB or a number of bytes"

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 try:
     import optuna
@@ -27,18 +26,16 @@ except ModuleNotFoundError as error:
         name="optuna",
     ) from None
 
+from ampere.core.boundary.example_inputs import Input
 from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.errors import DataError
+from ampere.frameworks.models import read
+from ampere.frameworks.readers import Model
 from ampere.integrations.limits import JobLimits, Verdict
 from ampere.profiles.estimate import Estimate
 from ampere.profiles.profile import Profile
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ampere.pytorch.models import Input
 
 PREFIX = "ampere_"  # of a trial's attributes
 CONSTRAINTS = f"{PREFIX}constraints"
@@ -74,7 +71,7 @@ class EnergyBudget:
     def check(
         self,
         trial: optuna.trial.BaseTrial,
-        model: nn.Module | str | Sequence[Layer],
+        model: Model | Sequence[Layer],
         input: Input | None = None,
         *,
         steps: int,
@@ -106,7 +103,7 @@ class EnergyBudget:
     def judge(
         self,
         trial: optuna.trial.BaseTrial,
-        model: nn.Module | str | Sequence[Layer],
+        model: Model | Sequence[Layer],
         input: Input | None = None,
         *,
         steps: int,
@@ -152,12 +149,10 @@ class EnergyBudget:
         return tuple(kept.values())
 
     def _read(
-        self, model: nn.Module | str | Sequence[Layer], input: Input | None, training: Training
+        self, model: Model | Sequence[Layer], input: Input | None, training: Training
     ) -> Sequence[Layer]:
         if isinstance(model, Sequence) and not isinstance(model, str):
             return model
-        from ampere.pytorch.models import read
-
         return read(model, input, training)
 
     def _memory(self, layers: Sequence[Layer]) -> float | None:

@@ -25,12 +25,13 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.boundary.files import read_whole, write_whole
 from ampere.core.fingerprint import Fingerprint
 from ampere.core.lock import lock_file, open_own
+from ampere.core.program.structure import TORCH
 from ampere.core.types import Json
 from ampere.core.workloads import Settings, Workload
 from ampere.devices.simulated import SimulatedDevice
@@ -44,9 +45,13 @@ from ampere.fleet.runs.orders import (
     Answer,
     ChunkOrder,
     Greeting,
+    Routine,
     failure,
 )
 from ampere.meters.base import Meter, Provenance
+
+if TYPE_CHECKING:
+    from ampere.pytorch.runtime.trainer import Trainer
 
 SLICE_S = 0.1  # between two looks at the meter
 MOST_ANSWER = 2 * 2**30
@@ -97,12 +102,12 @@ class Purse(Protocol):
         """Where they come from."""
         ...
 
-    def begin(self, workload: Workload) -> None:
+    def begin(self, workload: Workload, routine: Routine) -> None:
         """Steps of this network are about to be trained."""
         ...
 
-    def take(self, steps: int) -> float:
-        """Joules of the steps that were trained since the last look."""
+    def take(self, steps: int, validated: int) -> float:
+        """Joules of the steps and validated batches since the last look."""
         ...
 
 
@@ -111,7 +116,8 @@ class SimulatedPurse:
 
     def __init__(self, device: SimulatedDevice) -> None:
         self._device = device
-        self._handle: int | None = None
+        self._handles: dict[str, int] = {}  # of stages
+        self._batches = 1
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -123,18 +129,26 @@ class SimulatedPurse:
         """Simulated, whatever is really trained."""
         return self._device.provenance
 
-    def begin(self, workload: Workload) -> None:
-        """Work out what a step takes there."""
-        if self._handle is not None:
-            self._device.unload(self._handle)
-        self._handle = self._device.load(workload).handle
+    def begin(self, workload: Workload, routine: Routine) -> None:
+        """Work out what a step takes there, and what a batch does without an update."""
+        for handle in self._handles.values():
+            self._device.unload(handle)
+        self._batches = routine.batches
+        stages = ["step"]
+        stages += ["forward"] if routine.batches > 1 or routine.validations else []
+        stages += ["backward"] if routine.batches > 1 else []
+        self._handles = {
+            stage: self._device.load(replace(workload, stage=stage)).handle for stage in stages
+        }
 
-    def take(self, steps: int) -> float:
+    def take(self, steps: int, validated: int) -> float:
         """What it truly spends: its sensor shows that late, and its battery loses it at once."""
-        assert self._handle is not None
         before_j = self._device.spent_j
-        with contextlib.suppress(MeterFault):  # too few steps for its sensor
-            self._device.burst(self._handle, steps)
+        more = steps * (self._batches - 1)  # batches without an update
+        for stage, count in (("step", steps), ("forward", more + validated), ("backward", more)):
+            if count:
+                with contextlib.suppress(MeterFault):  # too few steps for its sensor
+                    self._device.burst(self._handles[stage], count)
         return self._device.spent_j - before_j
 
 
@@ -151,11 +165,11 @@ class MeteredPurse:
         """The meter's."""
         return self._meter.provenance
 
-    def begin(self, workload: Workload) -> None:
+    def begin(self, workload: Workload, routine: Routine) -> None:
         """What was spent until now is nobody's."""
         self._last_j = self._meter.read().energy_j
 
-    def take(self, steps: int) -> float:
+    def take(self, steps: int, validated: int) -> float:
         """What the meter has counted since the last look."""
         now_j = self._meter.read().energy_j
         taken_j, self._last_j = max(0.0, now_j - self._last_j), now_j
@@ -187,6 +201,8 @@ class Station:
         reserve_j: float = 0.0,
         settings: Settings = Settings(threads=1),
     ) -> None:
+        if settings.runtime != TORCH:  # what travels between devices are torch's checkpoints
+            raise DeviceError(f"a worker of a fleet trains by torch, not by {settings.runtime}")
         self.member = member
         self._purse, self.folder, self._settings = purse, Path(folder), settings
         self._reserve_j = reserve_j
@@ -255,18 +271,28 @@ class Station:
         if checkpoint is not None:
             load_state(trainer, checkpoint)
         torch.manual_seed(_seed(f"{order.job} {order.first}"))
-        self._purse.begin(workload)
+        self._purse.begin(workload, order.routine)
         self.tally = replace(self.tally, key=order.key, chunk_j=0.0)
         self._write_tally()
         done = 0
         for steps in self._slices(order):
-            for _ in range(steps):
-                trainer.step()
+            validated = self._step(trainer, order, order.first + done, steps)
             done += steps
-            self.tally = self.tally.spend(self._purse.take(steps))
+            self.tally = self.tally.spend(self._purse.take(steps, validated))
             self._write_tally()
         state = DONE if done == order.steps else FLAT
         return self._keep(order, done, state, save_state(trainer) if done else b"")
+
+    def _step(self, trainer: Trainer, order: ChunkOrder, first: int, steps: int) -> int:
+        """Train some steps, and validate where that is due; returns the batches of it."""
+        validated = 0
+        for number in range(first, first + steps):
+            trainer.step(order.routine.batches)
+            due = order.routine.validated(number, number + 1)
+            if due:
+                trainer.validate(due)
+                validated += due
+        return validated
 
     def _slices(self, order: ChunkOrder) -> Iterator[int]:
         """Steps until the next look at the meter, as long as they can be paid."""

@@ -108,7 +108,7 @@ def test_who_was_not_seen_for_long_is_forgotten() -> None:
     book = Attendance(Terms(1))
     for number in range(1, FORGOTTEN_AFTER + 4):
         book.open_round(number, [number])
-    assert len(book._entries) <= FORGOTTEN_AFTER + 2
+    assert len(book.entries) <= FORGOTTEN_AFTER + 2
 
 
 @given(st.lists(quotes(), min_size=1, max_size=5), st.data())

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ampere.errors import DataError
+from ampere.estimators.intervals import probability_within
 from ampere.fleet.federation.quotes import Quote
 from ampere.fleet.federation.quoting import quote_round
 from ampere.fleet.member import Battery
-from ampere.profiles.estimate import probability_within
 from ampere.profiles.job import Job, Loading
 from ampere.pytorch.models import read
 from integrations.cases import known_profile

@@ -65,7 +65,7 @@ class Attendance:
         self.quotes_last = quotes_last
         self.round = 0
         self.spent_j = 0.0  # what clients said that their rounds took
-        self._entries: dict[int, Entry] = {}
+        self.entries: dict[int, Entry] = {}
         self._here: frozenset[int] = frozenset()
         self.history: list[Round] = []
         self._choice = Choice(())
@@ -75,10 +75,10 @@ class Attendance:
         """These clients are there now."""
         self.round, self._here = number, frozenset(here)
         for name in self._here:
-            entry = self._entries.setdefault(name, Entry(number, number, number - 1))
+            entry = self.entries.setdefault(name, Entry(number, number, number - 1))
             entry.seen = number
-        for name in [n for n, e in self._entries.items() if number - e.seen > FORGOTTEN_AFTER]:
-            del self._entries[name]
+        for name in [n for n, e in self.entries.items() if number - e.seen > FORGOTTEN_AFTER]:
+            del self.entries[name]
 
     def to_ask(self) -> list[int]:
         """Who is there, does not rest, and has told nothing, or that it had too little."""
@@ -86,24 +86,24 @@ class Attendance:
         return [
             name
             for name in sorted(self._here)
-            if not self._rests(name) and self._is_stale(self._entries[name], name in refused)
+            if not self._rests(name) and self._is_stale(self.entries[name], name in refused)
         ]
 
     def _is_stale(self, entry: Entry, refused: bool) -> bool:
         return entry.quote is None or (refused and self.round - entry.quoted >= self.quotes_last)
 
     def _rests(self, name: int) -> bool:
-        return self._entries[name].rests_until > self.round
+        return self.entries[name].rests_until > self.round
 
     def told(self, name: int, quote: Quote) -> None:
         """A client quoted: from now on that counts."""
-        entry = self._entries[name]
+        entry = self.entries[name]
         entry.quote, entry.quoted, entry.owed_j = quote, self.round, 0.0
         entry.silences = entry.rests_until = 0
 
     def silent(self, name: int) -> None:
         """A client did not answer, or not in earnest: it rests, each time twice as long."""
-        entry = self._entries[name]
+        entry = self.entries[name]
         entry.silences += 1
         entry.rests_until = self.round + 1 + min(2**entry.silences, LONGEST_REST)
 
@@ -112,7 +112,7 @@ class Attendance:
         return [
             self._candidate(name, entry, entry.quote)
             for name in sorted(self._here)
-            if (entry := self._entries[name]).quote is not None and not self._rests(name)
+            if (entry := self.entries[name]).quote is not None and not self._rests(name)
         ]
 
     def _candidate(self, name: int, entry: Entry, quote: Quote) -> Candidate:
@@ -137,7 +137,7 @@ class Attendance:
         self._choice = choice
         self._awaited = {each.name for each in choice.invitations}
         for invitation in choice.invitations:
-            entry = self._entries[invitation.name]
+            entry = self.entries[invitation.name]
             entry.last, entry.taken = self.round, entry.taken + 1
             entry.owed_j += invitation.energy_j_bound or 0.0
         return choice
@@ -149,7 +149,7 @@ class Attendance:
     def answered(self, name: int, quote: Quote | None) -> None:
         """The work of a client came back, with a quote if it has told anew."""
         self._awaited.remove(name)
-        self._entries[name].silences = 0
+        self.entries[name].silences = 0
         if quote is not None:
             self.told(name, quote)
             self.spent_j += quote.spent_j or 0.0
@@ -169,4 +169,4 @@ class Attendance:
 
     def entry(self, name: int) -> Entry:
         """What is known of a client."""
-        return self._entries[name]
+        return self.entries[name]

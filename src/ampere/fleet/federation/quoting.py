@@ -5,28 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from ampere.core.boundary.example_inputs import Input
 from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.errors import DataError
+from ampere.estimators.intervals import bound
 from ampere.fleet.federation.quotes import Quote
 from ampere.fleet.member import Battery
-from ampere.profiles.estimate import Estimate, bound
+from ampere.frameworks.readers import Model
+from ampere.profiles.estimate import Estimate
 from ampere.profiles.job import Job
 from ampere.profiles.profile import Profile
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ampere.pytorch.models import Input
 
 CONFIDENCE = 0.9  # of the bounds in a quote
 
 
 def quote_round(
     profile: Profile | str | os.PathLike[str] | None,
-    model: nn.Module | str | Sequence[Layer],
+    model: Model | Sequence[Layer],
     input: Input | None = None,
     *,
     steps: int | None = None,

@@ -8,7 +8,7 @@
     batch_size = 32
     optimizer = "adam"
     earliest = "30min"
-    deadline = "6h"
+    deadline = "6h"                          # or 2026-11-19T06:00:00+01:00
     members = ["pi", "laptop"]               # all if that is left out
     chunk_steps = 500                        # it may be run in parts of so many steps
     priority = 2                             # where not all fit, those with more come first
@@ -64,7 +64,11 @@ MOST_MEMBERS = 10_000
 
 
 def read_jobs(
-    path: str | os.PathLike[str], fleet: Fleet, *, load_models: bool = False
+    path: str | os.PathLike[str],
+    fleet: Fleet,
+    *,
+    load_models: bool = False,
+    begins: str | None = None,
 ) -> list[Task]:
     """The jobs that stand in a file.
 
@@ -73,11 +77,12 @@ def read_jobs(
         fleet: Who may run them. What a job does not say of its training is as in its members'
             profiles.
         load_models: Whether the file may name models that are code. Loading one runs it.
+        begins: When the plan begins, ISO 8601, for dates and times of day; now if nothing is said.
 
     Raises:
         DataError: The file cannot be read, or says something else: one line names the place.
     """
-    name, entries = read_entries(path, JOB, KNOWN, INSTEAD)
+    name, entries = read_entries(path, JOB, KNOWN, INSTEAD, begins)
     tasks = [_task(entry, fleet, load_models) for entry in entries]
     try:
         refuse_twins([task.name for task in tasks], JOB)
@@ -96,7 +101,7 @@ def _task(entry: Entry, fleet: Fleet, load_models: bool) -> Task:
             job=_job(entry),
             input=_input(entry),
             training=_training(entry, fleet, members),
-            earliest_s=entry.time("earliest") or 0.0,
+            earliest_s=max(0.0, entry.time("earliest", passed=True) or 0.0),
             deadline_s=entry.time("deadline"),
             members=members,
             chunk_steps=fields.whole("chunk_steps", None, least=1, most=MOST),

@@ -13,20 +13,22 @@
     carbon = "FR"                       # or 56g/kWh, or hourly.csv
     price = "0.30EUR/kWh"               # or hourly.csv
 
-Times count from the moment that the plan begins at.
+Times count from the moment that the plan begins at, or are moments: 2026-11-19T06:00:00+01:00, or
+with `zone = "Europe/Berlin"` just 06:00:00.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ampere.core.boundary.durations import parse_span
-from ampere.core.boundary.fields import Fields
+from ampere.core.boundary.fields import Fields, shown
 from ampere.core.budget import STEP, Budget, parse_budget
 from ampere.core.rates import Rate, parse_carbon, parse_price
+from ampere.core.types import Json
 from ampere.errors import AmpereError, DataError
 from ampere.fleet.files.entries import Entry, read_entries
 from ampere.fleet.member import Battery, Charging, Fleet, Member, Span
@@ -46,15 +48,19 @@ CHARGE = "a share or an energy, such as 80% or 16Wh"
 _NOTHING = re.compile(r"0+(?:\.0*)?\s*(?:%|[kmM]?(?:J|Wh))", re.ASCII)
 
 
-def read_fleet(path: str | os.PathLike[str]) -> Fleet:
+def read_fleet(path: str | os.PathLike[str], *, begins: str | None = None) -> Fleet:
     """The devices that stand in a file.
 
     Profiles are read as data; those of several members that share a file are one.
 
+    Args:
+        path: Where it is.
+        begins: When the plan begins, ISO 8601, for dates and times of day; now if nothing is said.
+
     Raises:
         DataError: The file cannot be read, or says something else: one line names the place.
     """
-    name, entries = read_entries(path, MEMBER, KNOWN)
+    name, entries = read_entries(path, MEMBER, KNOWN, begins=begins)
     profiles: dict[Path, Profile] = {}
 
     def load(file: Path) -> Profile:
@@ -74,7 +80,7 @@ def _member(entry: Entry, load: Callable[[Path], Profile]) -> Member:
     profile = entry.file("profile", load)
     if profile is None:
         fields.refuse("profile", "the file that `ampere profile` or `ampere survey` wrote")
-    available = [_span(*each) for each in fields.items("available", most=MOST_SPANS)]
+    available = [_span(entry, *each) for each in fields.items("available", most=MOST_SPANS)]
     with entry.told(MEMBER):
         battery = _battery(entry)
         return Member(
@@ -125,12 +131,25 @@ def _is_energy(amount: Budget) -> bool:
     return amount.is_energy and not amount.unit.endswith(STEP)
 
 
-def _span(place: str, text: object) -> Span:
-    wanted = "must be a text such as 2h-4h"
-    if not isinstance(text, str) or len(text) > 100:
-        raise DataError(f"{place} {wanted}, not {text!r:.80}")
+def _span(entry: Entry, place: str, said: object) -> Span:
+    """A text such as `2h-4h`, or a table of moments."""
+    if isinstance(said, Mapping):
+        return _window(entry, said, place, ())
+    if not isinstance(said, str) or len(said) > 100:
+        wanted = "must be a text such as 2h-4h, or a table such as {from = 22:00:00, to = 06:00:00}"
+        raise DataError(f"{place} {wanted}, not {shown(said)}")
     try:
-        return Span(*parse_span(text))
+        return Span(*parse_span(said))
+    except DataError as error:
+        raise DataError(f"{place}: {error}") from None
+
+
+def _window(entry: Entry, row: Json, place: str, more: Sequence[str]) -> Span:
+    fields = Fields(row, place)
+    fields.only(("from", "to", *more))
+    start_s, end_s = Entry(fields, entry.name, entry.folder, entry.calendar).span()
+    try:
+        return Span(start_s, end_s)
     except DataError as error:
         raise DataError(f"{place}: {error}") from None
 
@@ -138,22 +157,12 @@ def _span(place: str, text: object) -> Span:
 def _charging(entry: Entry) -> list[Charging]:
     windows = []
     for place, row in entry.fields.items("charging", most=MOST_SPANS):
+        span = _window(entry, row, place, ("power_w",))
         fields = Fields(row, place)
-        fields.only(("from", "to", "power_w"))
-        window = Entry(fields, entry.name, entry.folder)
-        start_s, end_s = window.time("from"), window.time("to")
-        if end_s is None:
+        if "to" not in fields:
             fields.refuse("to", "a time such as 4h")
-        power_w = fields.number("power_w", above=0, most=1e6)
-        windows.append(Charging(_between(start_s or 0.0, end_s, place), power_w))
+        windows.append(Charging(span, fields.number("power_w", above=0, most=1e6)))
     return windows
-
-
-def _between(start_s: float, end_s: float, place: str) -> Span:
-    try:
-        return Span(start_s, end_s)
-    except DataError as error:
-        raise DataError(f"{place}: {error}") from None
 
 
 def _rate(entry: Entry, key: str, parse: Callable[[str], Rate]) -> Rate | None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ampere.estimators.intervals import interval
 from ampere.fleet.plan import Assignment, Charge, Standing
 from ampere.fleet.planning.lane import Lane, Piece
 from ampere.fleet.planning.problem import Problem, Sheet
-from ampere.profiles.estimate import interval
 
 
 def assignments_of(problem: Problem, sheet: Sheet) -> list[Assignment]:
@@ -25,8 +25,10 @@ def assignments_of(problem: Problem, sheet: Sheet) -> list[Assignment]:
 
 
 def standings_of(problem: Problem, sheet: Sheet) -> list[Standing]:
-    """A line for each member."""
-    return [_standing(lane, pieces) for lane, pieces in zip(problem.lanes, sheet, strict=True)]
+    """A line for each member; batteries are told to the end of the plan."""
+    pairs = list(zip(problem.lanes, sheet, strict=True))
+    until_s = max((lane.end_s(pieces) for lane, pieces in pairs), default=0.0)
+    return [_standing(lane, pieces, until_s) for lane, pieces in pairs]
 
 
 def _steps(problem: Problem, sheet: Sheet) -> dict[tuple[int, int], int]:
@@ -81,7 +83,7 @@ def _of_lane(
     return rows
 
 
-def _standing(lane: Lane, pieces: Sequence[Piece]) -> Standing:
+def _standing(lane: Lane, pieces: Sequence[Piece], until_s: float) -> Standing:
     member, battery = lane.member, lane.member.battery
     queue = lane.ordered(pieces)
     laid = lane.laid(queue)
@@ -95,15 +97,18 @@ def _standing(lane: Lane, pieces: Sequence[Piece]) -> Standing:
         p_battery=min(lane.p_battery(queue, laid), default=1.0),
         capacity_j=None if battery is None else battery.capacity_j,
         reserve_j=0.0 if battery is None else battery.reserve_j,
-        charges=() if battery is None else _charges(lane, queue, laid),
+        charges=() if battery is None else _charges(lane, queue, laid, until_s),
     )
 
 
 def _charges(
-    lane: Lane, queue: Sequence[Piece], laid: Sequence[Sequence[tuple[float, float]]]
+    lane: Lane,
+    queue: Sequence[Piece],
+    laid: Sequence[Sequence[tuple[float, float]]],
+    until_s: float,
 ) -> tuple[Charge, ...]:
     """The battery over time; its band is as wide as what is not known of the jobs so far."""
-    path = lane.path(queue, laid)
+    path = lane.path(queue, laid, until_s)
     relative = lane.relative(queue) if queue else np.zeros(0)
     starts = np.array([runs[0][0] for runs in laid])
     order = np.argsort(starts, kind="stable")

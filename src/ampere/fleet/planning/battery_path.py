@@ -36,11 +36,13 @@ class BatteryPath:
     charging: Sequence[Charging]
     idle_w: float
     runs: Sequence[Run]
+    until_s: float = 0.0  # it is told to the end of the last job, and to this moment at least
 
     @cached_property
     def times_s(self) -> Array:
-        """Moments at which something begins or ends, up to the end of the last job."""
+        """Moments at which something begins or ends, up to the last that is told of."""
         last = max((run.end_s for run in self.runs), default=0.0)
+        last = max(last, self.until_s)
         moments = {0.0, last, *(run.start_s for run in self.runs), *(r.end_s for r in self.runs)}
         for each in self.charging:
             moments |= {each.span.start_s, each.span.end_s}

@@ -45,8 +45,9 @@ def place(draft: Draft, task: int, options: Iterable[int]) -> bool:
     """
     if draft.problem.chunks[task] > 1:
         return spread(draft, task, options)
+    rooms, members = draft.rooms(task), draft.problem.options.member
     for option in options:
-        if draft.has_room(option):
+        if rooms[members[option]] and draft.has_room(option):
             draft.put(option)
             return True
     return False
@@ -74,7 +75,7 @@ def spread(
     held = [option for option, count in counts.items() if count]
     rest = 1.0
     for option in held:  # the last has the chunk that is shorter
-        part = rest if option == held[-1] else problem.chunk_part(task) * counts[option]
+        part = rest if option == held[-1] else float(problem.chunk_parts[task]) * counts[option]
         draft.put(option, part)
         rest -= part
     return True
@@ -88,7 +89,7 @@ def _elsewhere(problem: Problem, counts: Mapping[int, int], option: int) -> bool
 
 def most_chunks(draft: Draft, option: int, most: int, least: int = 0) -> int:
     """How many chunks have room, of so many at most."""
-    each = draft.problem.chunk_part(int(draft.problem.options.task[option]))
+    each = float(draft.problem.chunk_parts[draft.problem.options.task[option]])
     low, high = least, most
     while low < high:
         middle = (low + high + 1) // 2

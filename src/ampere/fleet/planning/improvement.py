@@ -74,9 +74,12 @@ def _push_in(draft: Draft, task: int) -> bool:
     problem = draft.problem
     for may_drop in (False, True):
         for option in problem.choices[task]:
-            for other in _others(draft, option):
+            others = _others(draft, option)
+            for other, may_leave in zip(others, draft.rooms_without(option, others), strict=True):
                 less = problem.priorities[other] < problem.priorities[task]
-                if (may_drop and not less) or not draft.has_room(option, without=[other]):
+                if not may_leave or (may_drop and not less):
+                    continue
+                if not draft.has_room(option, without=[other]):
                     continue
                 taken = draft.take(other)
                 draft.put(option)
@@ -114,17 +117,21 @@ def _exchange(draft: Draft, until_s: float) -> bool:
 def _move_or_swap(draft: Draft, task: int) -> bool:
     problem = draft.problem
     cost, now = problem.options.cost, draft.chosen[task][0]
+    rooms = draft.rooms(task)
     for option in problem.choices[task][:TRIED]:
         gain = float(cost[now] - cost[option])
         if gain <= LEAST * abs(float(cost[now])):
             return False
-        home = problem.options.member[option] == problem.options.member[now]
-        if draft.has_room(option, without=[task] if home else ()):
+        member = problem.options.member[option]
+        home = member == problem.options.member[now]
+        if (home or rooms[member]) and draft.has_room(option, without=[task] if home else ()):
             return _settle(draft, {task: option})
         if home:
             continue
-        for other, new in _leaving(draft, option, gain):
-            if not draft.has_room(option, without=[other]):
+        moves = list(_leaving(draft, option, gain))
+        may_leave = draft.rooms_without(option, [other for other, _ in moves])
+        for (other, new), may in zip(moves, may_leave, strict=True):
+            if not may or not draft.has_room(option, without=[other]):
                 continue
             back = problem.options.member[new] == problem.options.member[now]
             if draft.has_room(new, without=[task] if back else ()):

@@ -224,13 +224,16 @@ class Lane:
         return np.array([middle(*each) for each in zip(means, self.relative(queue), strict=True)])
 
     def path(
-        self, queue: Sequence[Piece], laid: Sequence[Sequence[tuple[float, float]]]
+        self,
+        queue: Sequence[Piece],
+        laid: Sequence[Sequence[tuple[float, float]]],
+        until_s: float = 0.0,
     ) -> BatteryPath:
-        """What the queue does to the battery."""
+        """What the queue does to the battery, told to this moment at least."""
         battery = self.member.battery
         assert battery is not None
         runs = self.runs(queue, laid)
-        return BatteryPath(battery, self.member.charging, self.member.idle_w, runs)
+        return BatteryPath(battery, self.member.charging, self.member.idle_w, runs, until_s)
 
     def runs(
         self, queue: Sequence[Piece], laid: Sequence[Sequence[tuple[float, float]]]

@@ -70,6 +70,11 @@ class Problem:
         return np.array([self.pruned.get(index, 1.0) for index in range(len(self.tasks))])
 
     @cached_property
+    def variances(self) -> Array:
+        """Of the logarithm of what each task takes on each member (t, m)."""
+        return np.stack([lane.variance for lane in self.lanes], axis=1)
+
+    @cached_property
     def timed_tasks(self) -> list[bool]:
         """Which tasks have a time of their own."""
         return [task.deadline_s is not None or task.earliest_s > 0 for task in self.tasks]
@@ -88,10 +93,16 @@ class Problem:
             counts.append(1 if task.chunk_steps is None else -(-int(steps) // task.chunk_steps))
         return np.array(counts)
 
-    def chunk_part(self, task: int) -> float:
-        """The part of a task that a chunk is."""
-        chunk, steps = self.tasks[task].chunk_steps, self.costs.steps[task].max()
-        return 1.0 if chunk is None else min(1.0, chunk / float(steps))
+    @cached_property
+    def chunk_parts(self) -> Array:
+        """The part of each task that a chunk is: the least that runs by itself."""
+        steps = self.costs.steps.max(axis=1).tolist()
+        return np.array(
+            [
+                1.0 if task.chunk_steps is None else min(1.0, task.chunk_steps / of)
+                for task, of in zip(self.tasks, steps, strict=True)
+            ]
+        )
 
     @cached_property
     def windows(self) -> list[Array]:
@@ -121,7 +132,7 @@ class Problem:
             for start_s in self.windows[index]:
                 release = np.maximum(start_s, early)
                 times = costs.time_s[tasks, index]
-                open_ = release + self.chunks_least(tasks) * sure[tasks, index] <= due * (1 + 1e-9)
+                open_ = release + self.chunk_parts[tasks] * sure[tasks, index] <= due * (1 + 1e-9)
                 price = self._prices(member, release, times)
                 energy = costs.energy_j[tasks, index] * self.shares[tasks]
                 rows = np.stack(
@@ -140,10 +151,6 @@ class Problem:
         every = every[:, np.lexsort((every[2], every[1], every[0]))]
         whole = every[:2].astype(np.int64)
         return Options(whole[0], whole[1], *every[2:])
-
-    def chunks_least(self, tasks: Ints) -> Array:
-        """The least part of each task that runs by itself."""
-        return np.array([self.chunk_part(int(task)) for task in tasks])
 
     def _prices(self, member: Member, release: Array, times: Array) -> Array:
         """What a joule comes to, of jobs that begin at these moments."""

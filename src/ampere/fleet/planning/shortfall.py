@@ -17,6 +17,7 @@ from ampere.fleet.plan import Unplaced
 from ampere.fleet.planning.assurance import upper
 from ampere.fleet.planning.lane import Lane, Piece
 from ampere.fleet.planning.problem import Problem, Sheet
+from ampere.fleet.shrinking import can_shrink
 from ampere.fleet.task import Task
 
 HALVINGS = 30
@@ -97,14 +98,17 @@ def _undated(problem: Problem, task: int) -> list[Task]:
 def _change(problem: Problem, sheet: Sheet, task: int) -> str:
     """The least change of each kind, the smallest first."""
     lanes = _able(problem, task)
+    if not lanes and task in problem.costs.unreadable:
+        return "correct its model: no profile helps where it cannot be read"
     if not lanes:
         return "profile a member with this job's model, or let another member run it"
-    kinds = (_fewer_steps, _more_charge, _later, _pruned)
+    kinds = (_fewer_steps, _more_charge, _later)
     found = [
         min(changes)
         for kind in kinds
         if (changes := [each for lane in lanes for each in kind(problem, sheet, lane, task)])
     ]
+    found += _pruned(problem, sheet, lanes, task)
     return "; or ".join(each.text for each in sorted(found))
 
 
@@ -118,14 +122,18 @@ def _fewer_steps(problem: Problem, sheet: Sheet, lane: Lane, task: int) -> Itera
             yield Change(1 - part, f"{text} {lane.member.name}")
 
 
-def _pruned(problem: Problem, sheet: Sheet, lane: Lane, task: int) -> Iterator[Change]:
-    queue = sheet[lane.index]
-    for whole in _pieces(problem, lane, task):
-        share = _largest(partial(_fits_share, lane, queue, whole))
-        share = math.floor(1000 * share) / 1000
-        if 0 < share < 1:
-            text = f"pruned to {units.percent(share)} of its joules it fits on {lane.member.name}"
-            yield Change(1 - share, text)
+def _pruned(problem: Problem, sheet: Sheet, lanes: Sequence[Lane], task: int) -> list[Change]:
+    """Where least would have to be cut, if widths can be cut so far there."""
+    best, where = 0.0, lanes[0]
+    for lane in lanes:
+        for whole in _pieces(problem, lane, task):
+            share = _largest(partial(_fits_share, lane, sheet[lane.index], whole))
+            best, where = max((best, where), (share, lane), key=lambda each: each[0])
+    share = math.floor(1000 * best) / 1000
+    if not 0 < share < 1 or not can_shrink(where.member, problem.tasks[task], share):
+        return []
+    text = f"pruned to {units.percent(share)} of its joules it fits on {where.member.name}"
+    return [Change(1 - share, text)]
 
 
 def _more_charge(problem: Problem, sheet: Sheet, lane: Lane, task: int) -> Iterator[Change]:

@@ -21,7 +21,7 @@ from ampere.fleet.planning.improvement import improve, level, rounded
 from ampere.fleet.planning.lane import Piece
 from ampere.fleet.planning.objective import Objective
 from ampere.fleet.planning.problem import Problem, Sheet
-from ampere.fleet.planning.relaxation import Mask, Relaxation
+from ampere.fleet.planning.relaxation import MANY, ROUNDS, Mask, Relaxation, Row
 
 WHOLE_TASKS = 300  # up to which whole programmes are tried
 PATIENCE_S = 4.0  # for them; a fourth of it for exchanges of each start
@@ -48,25 +48,26 @@ def solve(problem: Problem, patience_s: float = PATIENCE_S) -> Solution:
 
     Args:
         problem: What is to be planned.
-        patience_s: Seconds for programmes of whole jobs, where there are few enough, and a fourth
-            of that for exchanges.
+        patience_s: Seconds for programmes of whole jobs, where there are few enough, and a part of
+            that for exchanges.
     """
-    sheet, known = _best(problem, patience_s)
+    sheet, known, tangents = _best(problem, patience_s)
     shrinking = {at: task.shrink for at, task in enumerate(problem.tasks) if task.shrink}
     if shrinking and problem.standing(sheet)[0] > 0:
         pruned = replace(problem, pruned=shrinking)
-        other, _ = _best(pruned, patience_s)
+        other, *_ = _best(pruned, patience_s)
         if pruned.standing(other)[0] < problem.standing(sheet)[0]:
             problem, sheet = _grown(pruned, other)
-            known = None
-    return Solution(problem, sheet, *bounds(problem, sheet, known, patience_s))
+            known, tangents = None, []
+    return Solution(problem, sheet, *bounds(problem, sheet, known, patience_s, tangents))
 
 
-def _best(problem: Problem, patience_s: float) -> tuple[Sheet, float | None]:
-    """The best plan of all ways, and what the relaxation of all tasks came to if it is a bound."""
+def _best(problem: Problem, patience_s: float) -> tuple[Sheet, float | None, list[Row]]:
+    """The best plan of all ways; what the relaxation came to, if a bound; lines that all keep."""
     timed = any(len(windows) > 1 for windows in problem.windows)
     relaxation = Relaxation(problem, timed=timed)
     answer = relaxation.solve() if len(problem.options) else None
+    tangents = [] if timed else list(relaxation.tangents)
     few = len(problem.tasks) <= WHOLE_TASKS
     first = greedy(problem)
     sheets = [first, *([_improved(Draft(problem, first), patience_s)] if few else [])]
@@ -78,7 +79,7 @@ def _best(problem: Problem, patience_s: float) -> tuple[Sheet, float | None]:
     draft = Draft(problem, min(sheets, key=problem.standing))
     if not problem.objective.makespan:
         level(draft, time.monotonic() + LEVEL_S)
-    return draft.sheet, None if timed or answer is None else answer.value
+    return draft.sheet, None if timed or answer is None else answer.value, tangents
 
 
 def _grown(problem: Problem, sheet: Sheet) -> tuple[Problem, Sheet]:
@@ -137,25 +138,33 @@ def _whole(
 
 
 def bounds(
-    problem: Problem, sheet: Sheet, known: float | None, patience_s: float
+    problem: Problem,
+    sheet: Sheet,
+    known: float | None,
+    patience_s: float,
+    tangents: Sequence[Row] = (),
 ) -> tuple[float, float]:
     """What no plan of the placed tasks is below: in the objective, and in joules.
 
-    It is `known` already if all are placed.
+    It is `known` already if all are placed; tangents that are known need not be found again.
     """
     placed = problem.placed(sheet) > 1 - 1e-9
     if not placed.any():
         return 0.0, 0.0
-    bound = known if known is not None and placed.all() else _bound(problem, placed, patience_s)
+    if known is not None and placed.all():
+        bound = known
+    else:
+        bound = _bound(problem, placed, patience_s, tangents)
     if problem.objective == Objective(energy=1.0):
         return bound, bound
-    joules = replace(problem, objective=Objective(energy=1.0))
-    return bound, _bound(joules, placed, patience_s)
+    joules = replace(problem, objective=Objective(energy=1.0))  # whose options are others
+    return bound, _bound(joules, placed, patience_s, ())
 
 
-def _bound(problem: Problem, placed: Mask, patience_s: float) -> float:
-    relaxation = Relaxation(problem, costs=_least_costs(problem))
-    answer = relaxation.solve(placed)
+def _bound(problem: Problem, placed: Mask, patience_s: float, tangents: Sequence[Row]) -> float:
+    relaxation = Relaxation(problem, costs=_least_costs(problem), tangents=list(tangents))
+    known = tangents and len(problem.options) > MANY
+    answer = relaxation.solve(placed, rounds=1 if known else ROUNDS)
     whole = None
     if answer is not None and len(problem.tasks) <= WHOLE_TASKS:
         whole = relaxation.solve_whole(patience_s / 4, placed)

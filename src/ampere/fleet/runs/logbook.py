@@ -16,11 +16,10 @@ import os
 from collections.abc import Callable, Sequence
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 
 from ampere.core.boundary.fields import parse_json
 from ampere.core.boundary.files import MOST_BYTES, read_whole, write_through, write_whole
-from ampere.core.lock import lock_file, lock_holder
+from ampere.core.lock import Holder, lock_file, lock_holder
 from ampere.errors import DataError, JournalError
 from ampere.fleet.runs.book import Book
 from ampere.fleet.runs.events import Event, Opened, event_json, read_event
@@ -30,7 +29,7 @@ CHECKPOINTS = "checkpoints"
 MOST_CHECKPOINT = 2 * 2**30
 
 
-class Logbook:
+class Logbook(Holder):
     """A logbook open for writing; no other process can open it until this one closes or dies.
 
     Args:
@@ -133,17 +132,6 @@ class Logbook:
     def close(self) -> None:
         """Let go of the file; closing twice is harmless."""
         self._file.close()
-
-    def __enter__(self) -> Logbook:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def read_logbook(folder: str | os.PathLike[str]) -> Book:

@@ -26,6 +26,38 @@ MOST_LAYERS = 10**5
 
 
 @dataclass(frozen=True)
+class Routine:
+    """What a job does again and again: batches for each step, validations between steps.
+
+    Args:
+        steps: Of the whole job.
+        batches: That go into each step.
+        validations: Of the whole job, evenly spread over its steps.
+        validation_batches: Of each validation.
+    """
+
+    steps: int
+    batches: int = 1
+    validations: int = 0
+    validation_batches: int = 0
+
+    @classmethod
+    def of(cls, read: Fields) -> Routine:
+        """Read what was sent."""
+        return cls(
+            steps=read.whole("steps", least=1, most=MOST_STEPS),
+            batches=read.whole("batches", least=1, most=MOST_STEPS),
+            validations=read.whole("validations", most=MOST_STEPS),
+            validation_batches=read.whole("validation_batches", most=MOST_STEPS),
+        )
+
+    def validated(self, first: int, last: int) -> int:
+        """Batches of the validations that are due after steps `first` + 1 to `last`."""
+        due = self.validations * last // self.steps - self.validations * first // self.steps
+        return due * self.validation_batches
+
+
+@dataclass(frozen=True)
 class ChunkOrder:
     """What a worker is asked to train.
 
@@ -35,6 +67,7 @@ class ChunkOrder:
         first: The step that it begins with.
         steps: How many.
         limit_j: What it may take.
+        routine: What goes into steps, and between them.
         workload: The network; None where only an answer is asked for that may be there.
     """
 
@@ -43,6 +76,7 @@ class ChunkOrder:
     first: int
     steps: int
     limit_j: float
+    routine: Routine
     workload: Mapping[str, Json] | None
 
     def text(self) -> str:
@@ -66,6 +100,7 @@ class ChunkOrder:
             first=read.whole("first", most=MOST_STEPS),
             steps=read.whole("steps", least=1, most=MOST_STEPS),
             limit_j=read.number("limit_j", least=0, most=MOST_J),
+            routine=Routine.of(read.inner("routine")),
             workload=workload,
         )
 

@@ -12,59 +12,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 
 from ampere.core.types import Json
-from ampere.core.units import joules, plural
+from ampere.core.units import joules
 from ampere.errors import AmpereError, DataError
-from ampere.fleet.member import Fleet, Member
+from ampere.fleet.member import Fleet
 from ampere.fleet.plan import Plan
+from ampere.fleet.runs.admission import CLOCK_S, admitted, clock_note
 from ampere.fleet.runs.book import Book, Chunk
 from ampere.fleet.runs.engine import Engine, EngineLost, Returned, WorkerLost
-from ampere.fleet.runs.events import (
-    MOST_J,
-    Broken,
-    Event,
-    Joined,
-    Left,
-    Opened,
-    Paid,
-    Planned,
-    Sent,
-)
+from ampere.fleet.runs.events import MOST_J, Broken, Event, Joined, Left, Paid, Sent
 from ampere.fleet.runs.logbook import Logbook
 from ampere.fleet.runs.orders import FLAT, Answer, ChunkOrder, Greeting
-from ampere.fleet.runs.turns import (
-    Planner,
-    account_of,
-    next_chunks,
-    order_of,
-    planned,
-    rest_of,
-    until_next,
-)
-from ampere.fleet.task import Task
+from ampere.fleet.runs.remainder import Planner, Remainder
+from ampere.fleet.runs.turns import next_chunks, planned, until_next
+from ampere.fleet.runs.work import Work
 
 LOOK_S = 0.5  # between two looks at who is there
-CLOCK_S = 5.0  # by which clocks may differ before it is worth a word
-
-
-@dataclass(frozen=True)
-class Work:
-    """Jobs with the networks that workers are sent for them."""
-
-    tasks: tuple[Task, ...]
-    workloads: Mapping[str, Mapping[str, Json]]
-    steps: Mapping[str, int]
-
-    def opened(self, fleet: Fleet, run: str, begins: str) -> Opened:
-        """The first line of a logbook about them."""
-        orders = [
-            order_of(task, self.steps[task.name], self.workloads[task.name]) for task in self.tasks
-        ]
-        accounts = tuple(account_of(member) for member in fleet)
-        return Opened(0.0, run, begins, accounts, tuple(orders))
 
 
 class Runner:
@@ -92,9 +58,9 @@ class Runner:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.logbook, self.fleet, self.work = logbook, fleet, work
-        self._planner, self._patience_s, self._say, self._clock = planner, patience_s, say, clock
+        self._patience_s, self._say, self._clock = patience_s, say, clock
+        self._remainder = Remainder(fleet, work.tasks, planner, say)
         self._began_s = datetime.fromisoformat(self.book.opened.begins).timestamp()
-        self._failed: dict[str, set[str]] = {}  # jobs, and members that cannot run them
         self._refused: set[str] = set()  # addresses
         self._here: dict[str, str] = {}  # members and addresses, as of the last look
         self._asked: dict[int, str] = {}  # chunks that are waited for, and at which address
@@ -113,14 +79,8 @@ class Runner:
         """Take a plan into a logbook that has none.
 
         Raises:
-            DataError: It is of other jobs or members, or asks for what cannot be run.
+            DataError: It is of other jobs or members.
         """
-        for each in plan.assignments:
-            if each.share < 1:
-                raise DataError(
-                    f"job {each.job} is pruned in the plan: prune its model with `ampere prune`,"
-                    " and plan that one"
-                )
         if not self.book.plans:
             self._append(planned(plan, self.book, "the plan", self._time_s(), 0.0))
 
@@ -203,7 +163,7 @@ class Runner:
     def _welcome(self, engine: Engine, name: str, address: str) -> None:
         try:
             greeting = Greeting.of(engine.greet(address))
-            member = self._prove(name, greeting)
+            member = admitted(self.fleet, name, greeting)
             battery_j = greeting.battery_j if member.battery is not None else None
             joined = Joined(
                 self._time_s(),
@@ -223,40 +183,14 @@ class Runner:
             self._say(f"the worker {name} at {address} gets no work: {error}")
             return
         self._here[name] = address
-        self._compare_clocks(name, greeting)
+        note = clock_note(name, greeting, self._clock())
+        if note is not None:
+            self._say(note)
         for chunk in self.book.unsettled(name):
             self._ask(engine, chunk.sent, None)
         running = self.book.running_of(name)
         if running is not None:  # of a runner or an engine before this one
             self._ask(engine, running.sent, self.work.workloads[running.sent.job])
-
-    def _prove(self, name: str, greeting: Greeting) -> Member:
-        """The member whose device this is."""
-        member = self.fleet.find(name)
-        if greeting.member != name:
-            raise DataError(f"it calls itself {greeting.member}")
-        header = member.profile.header
-        ours, theirs = header.fingerprint.identity, greeting.fingerprint.identity
-        for key in sorted({*ours, *theirs}):
-            if ours.get(key) != theirs.get(key):
-                raise DataError(
-                    f"it is another device than its profile's: {key} is"
-                    f" {theirs.get(key, 'not set')} there, {ours.get(key, 'not set')} in the"
-                    " profile; profile that device, or correct the fleet"
-                )
-        metered = greeting.provenance.metered
-        if metered == "measured" and member.profile.provenance.metered != "measured":
-            raise DataError(
-                f"it says that its joules are {greeting.provenance.origin}, those of its profile"
-                f" are {member.profile.provenance.metered}"
-            )
-        return member
-
-    def _compare_clocks(self, name: str, greeting: Greeting) -> None:
-        off_s = greeting.clock_s - self._clock()
-        if abs(off_s) > CLOCK_S:
-            way = "ahead of" if off_s > 0 else "behind"
-            self._say(f"{name}: its clock is {abs(off_s):.0f} s {way} this one, which counts")
 
     # ------------------------------------------------------------------ what comes back
 
@@ -316,7 +250,7 @@ class Runner:
             return
         self._break(chunk, why)
         if engine.workers().get(sent.member) == self._here.get(sent.member):
-            self._failed.setdefault(sent.job, set()).add(sent.member)
+            self._remainder.failed(sent.job, sent.member)
             self._ask(engine, sent, None)
 
     def _has_battery(self, member: str) -> bool:
@@ -325,51 +259,9 @@ class Runner:
     # ------------------------------------------------------------------ what is next
 
     def _plan_again(self) -> None:
-        if not self.book.reasons:
-            return
-        why = "; ".join(dict.fromkeys(self.book.reasons))
-        now_s = self._now_s()
-        fleet, tasks = rest_of(self.book, self.fleet, self.work.tasks, now_s)
-        if fleet is None or not tasks:
-            return
-        allowed = [self._allowed(task, fleet) for task in tasks]
-        nowhere = {
-            task.name: "no member that may run it is there"
-            for task, kept in zip(tasks, allowed, strict=True)
-            if kept is None
-        }
-        kept = [task for task in allowed if task is not None]
-        try:
-            plan = self._planner(fleet, kept, self.book) if kept else None
-        except EngineLost:
-            raise
-        except AmpereError as error:
-            self._say(f"the rest cannot be planned: {error}")
-            nowhere = {task.name: str(error) for task in tasks}
-            plan = None
-        self._take(plan, nowhere, why)
-
-    def _take(self, plan: Plan | None, nowhere: Mapping[str, str], why: str) -> None:
-        now_s = self._time_s()
-        if plan is None:
-            event = Planned(now_s, why, (), dict(nowhere))
-        else:
-            event = planned(plan, self.book, why, now_s, self._now_s())
-            event = replace(event, unplaced={**event.unplaced, **nowhere})
-        self._append(event)
-        left = plural(len(event.unplaced), "job")
-        rest = f"; {left} fit nowhere" if event.unplaced else ""
-        self._say(f"planned again: {why}{rest}")
-
-    def _allowed(self, task: Task, fleet: Fleet) -> Task | None:
-        """The task for those that are there and have not failed at it."""
-        failed = self._failed.get(task.name, set())
-        if not failed and not task.members:
-            return task
-        names = task.members or tuple(member.name for member in fleet)
-        here = {member.name for member in fleet}
-        left = tuple(name for name in names if name in here and name not in failed)
-        return replace(task, members=left) if left else None
+        event = self._remainder.planned(self.book, self._time_s(), self._now_s())
+        if event is not None:
+            self._append(event)
 
     def _send(self, engine: Engine) -> bool:
         """Send whatever may begin now."""
@@ -390,7 +282,15 @@ class Runner:
     def _ask(self, engine: Engine, sent: Sent, workload: Mapping[str, Json] | None) -> None:
         usable_j = self.book.members[sent.member].usable_j
         limit_j = MOST_J if math.isinf(usable_j) else usable_j
-        order = ChunkOrder(self._key(sent), sent.job, sent.first, sent.steps, limit_j, workload)
+        order = ChunkOrder(
+            self._key(sent),
+            sent.job,
+            sent.first,
+            sent.steps,
+            limit_j,
+            self.work.routines[sent.job],
+            workload,
+        )
         checkpoint = self.logbook.fetch(sent.job) if workload is not None else None
         self._asked[sent.chunk] = self._here[sent.member]
         engine.submit(sent.chunk, self._here[sent.member], order.text(), checkpoint)

@@ -1,4 +1,4 @@
-"""Turns: which chunk each member runs next, and what is left to be planned again.
+"""Turns: which chunk each member runs next.
 
 A member runs one chunk at a time, and a job is at one place at a time: the next chunk needs the
 weights of the one before.
@@ -6,43 +6,14 @@ weights of the one before.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
-from typing import TypeAlias
+from collections.abc import Collection, Mapping, Sequence
 
-from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.fleet.member import Fleet, Member
 from ampere.fleet.plan import Assignment, Plan
-from ampere.fleet.replan import as_of
 from ampere.fleet.runs.book import Book
-from ampere.fleet.runs.events import Account, Order, Planned, Portion, Sent
+from ampere.fleet.runs.events import Planned, Portion, Sent
 from ampere.fleet.task import Task
-from ampere.profiles.job import Job
-
-SOON_S = 1e-3
-CHUNKS = 20  # of a job that may not be divided in the plan: it is checkpointed all the same
-
-# Plans what is left of the jobs on those that are there; the book tells what was paid so far.
-Planner: TypeAlias = Callable[[Fleet, Sequence[Task], Book], Plan]
-
-
-def account_of(member: Member) -> Account:
-    """A member as the logbook opens with it."""
-    battery = member.battery
-    device = member.profile.header.fingerprint.id
-    if battery is None:
-        return Account(member.name, device)
-    return Account(member.name, device, battery.energy_j, battery.capacity_j, battery.reserve_j)
-
-
-def order_of(task: Task, steps: int, description: Mapping[str, Json]) -> Order:
-    """A job as the logbook opens with it; the description is what workers are sent."""
-    told = json.dumps(dict(description), sort_keys=True, allow_nan=False).encode()
-    chunk_steps = task.chunk_steps or max(1, -(-steps // CHUNKS))
-    return Order(task.name, steps, min(steps, chunk_steps), hashlib.sha256(told).hexdigest())
 
 
 def planned(plan: Plan, book: Book, why: str, now_s: float, begins_s: float = 0.0) -> Planned:
@@ -58,7 +29,7 @@ def planned(plan: Plan, book: Book, why: str, now_s: float, begins_s: float = 0.
     Raises:
         DataError: It names jobs or members that the logbook does not know.
     """
-    left = {name: _left(book, name) for name in book.jobs}
+    left = {name: left_of(book, name) for name in book.jobs}
     portions = []
     for each in plan.assignments:
         if each.member not in book.members:
@@ -88,34 +59,10 @@ def _portion(each: Assignment, steps: int, begins_s: float) -> Portion:
     )
 
 
-def _left(book: Book, job: str) -> int:
+def left_of(book: Book, job: str) -> int:
     """Steps that nobody has done or is at."""
     chunk = book.running_job(job)
     return book.jobs[job].left - (chunk.sent.steps if chunk else 0)
-
-
-def rest_of(
-    book: Book, fleet: Fleet, tasks: Sequence[Task], now_s: float
-) -> tuple[Fleet | None, list[Task]]:
-    """Members that are there with what they hold now, and jobs with the steps that are left."""
-    here = tuple(member for member in fleet if book.members[member.name].here)
-    held_j = {
-        member.name: min(line.battery_j, line.account.capacity_j)
-        for member in here
-        if (line := book.members[member.name]).battery_j is not None
-        and line.account.capacity_j is not None
-    }
-    jobs = [_rest(task, steps, now_s) for task in tasks if (steps := _left(book, task.name))]
-    if not any(span.end_s > now_s for member in here for span in member.available):
-        return None, jobs
-    return as_of(Fleet(here), now_s, held_j), jobs
-
-
-def _rest(task: Task, steps: int, now_s: float) -> Task:
-    earliest_s, deadline_s = max(0.0, task.earliest_s - now_s), task.deadline_s
-    if deadline_s is not None:  # the planner says of one that has passed that it cannot be kept
-        deadline_s = max(deadline_s - now_s, earliest_s + SOON_S)
-    return replace(task, job=Job(steps=steps), earliest_s=earliest_s, deadline_s=deadline_s)
 
 
 def next_chunks(

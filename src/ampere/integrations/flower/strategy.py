@@ -13,6 +13,7 @@ from the node: whoever was asked and did not answer in earnest has dropped out.
 from __future__ import annotations
 
 import logging
+import os
 import random
 import time
 from collections.abc import Callable, Iterable
@@ -23,9 +24,10 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg, Result, Strategy
 
 from ampere.core import units
-from ampere.errors import DataError
+from ampere.errors import DataError, JournalError
 from ampere.fleet.federation.attendance import Attendance, Round
 from ampere.fleet.federation.quotes import Quote
+from ampere.fleet.federation.register import Register
 from ampere.fleet.federation.rounds import Choice, Terms
 from ampere.integrations.flower.quoting import STEPS, read_quote
 from ampere.integrations.flower.replies import (
@@ -59,6 +61,8 @@ class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not ins
             `FedMedian()` or `Krum()` against weights that somebody made up; not one that wants to
             send messages itself (`FedAdam`).
         min_available_nodes: That the first round waits for, at most `reply_s`.
+        keep: A file that keeps who took part, quotes and batteries: a server that is started again
+            with it goes on choosing where it was. None keeps nothing.
         fraction_evaluate: Of the clients that can afford a round, those that evaluate after it. It
             takes joules that no quote has: `evaluate_fn` of `start` does it on the server.
         others: As for `FedAvg`.
@@ -78,6 +82,7 @@ class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not ins
         reply_s: float = 600.0,
         aggregation: Strategy | None = None,
         min_available_nodes: int = 1,
+        keep: str | os.PathLike[str] | None = None,
         fraction_evaluate: float = 0.0,
         **others: Any,
     ) -> None:
@@ -86,6 +91,8 @@ class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not ins
         )
         terms = Terms(clients, least_share, patience, most_share, round_s, utility)
         self.book = Attendance(terms, quotes_last)
+        self.register = None if keep is None else Register(keep, self.book)
+        self._before = 0  # rounds before this start
         self.ask_s, self.reply_s, self.aggregation = ask_s, reply_s, aggregation
         self._shapes: Shapes = {}
         self._evaluating: set[int] = set()
@@ -118,6 +125,7 @@ class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not ins
 
         A message to a node that has just gone is never answered: Flower waits for all that.
         """
+        self._before = self.book.round
         return super().start(
             grid,
             initial_arrays,
@@ -132,10 +140,12 @@ class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not ins
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Ask who has not quoted, choose, and say to each how many steps it trains."""
-        self.book.open_round(server_round, self._wait_for_nodes(server_round, grid))
+        here = self._wait_for_nodes(server_round, grid)
+        self.book.open_round(self._before + server_round, here)
         config["server-round"] = server_round
         self._ask(config, grid)
         choice = self.book.choose()
+        self._keep()
         self._tell(server_round, choice)
         self._shapes = shapes_of(arrays)
         return [
@@ -151,6 +161,7 @@ class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not ins
         for reply in usable:
             self.book.answered(reply.metadata.src_node_id, self._quote_in(reply))
         done = self.book.close_round()
+        self._keep()
         if done.dropped:
             log.warning("round %s: no work came back from %s", server_round, list(done.dropped))
         averaged: tuple[ArrayRecord | None, MetricRecord | None]
@@ -187,6 +198,14 @@ class EnergyAware(FedAvg):  # type: ignore[misc]  # Any, where Flower is not ins
         if self.aggregation is not None:
             return self.aggregation.aggregate_evaluate(server_round, usable)
         return super().aggregate_evaluate(server_round, usable)
+
+    def _keep(self) -> None:
+        """A disk that is full is no reason to end a federation."""
+        if self.register is not None:
+            try:
+                self.register.keep()
+            except JournalError as error:
+                log.warning("the book of rounds is not kept: %s", error)
 
     def _wait_for_nodes(self, server_round: int, grid: Grid) -> list[int]:
         """Who is there; the first round waits for as many as were asked for, later ones for one."""
