@@ -43,8 +43,9 @@ from ampere.estimators.base import Fit
 from ampere.estimators.baselines.flops import fit_flops, fit_flops_affine
 from ampere.estimators.baselines.roofline import fit_roofline
 from ampere.estimators.paper import fit_paper
+from ampere.frameworks.models import plan_variants
 from ampere.profiles.estimate import estimate
-from ampere.pytorch.models import plan_variants, read
+from ampere.pytorch.models import read
 from ampere.records.journal import Journal, read_journal
 from ampere.records.measurement import Measurement
 from ampere.sittings.measure import measure

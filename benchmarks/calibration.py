@@ -34,7 +34,7 @@ from machine import RESULTS, machine_line, write_section
 from ampere.core.layers import Layer
 from ampere.estimators.additive import fit_additive
 from ampere.estimators.baselines.flops import fit_flops_affine
-from ampere.profiles.estimate import CONFIDENCE, interval
+from ampere.estimators.intervals import CONFIDENCE, interval
 from ampere.records.measurement import Measurement, utc
 from ampere_paper.published.intel import mlp
 

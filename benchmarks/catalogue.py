@@ -77,8 +77,9 @@ def merged(work: Iterator[Work]) -> list[Work]:
     counts: defaultdict[LayerIdentity, float] = defaultdict(float)
     first: dict[LayerIdentity, Work] = {}
     for each in work:
-        first.setdefault(each.layer.identity, each)
-        counts[each.layer.identity] += each.count
+        identity = each.call().identity
+        first.setdefault(identity, each)
+        counts[identity] += each.count
     return [replace(each, count=counts[key]) for key, each in first.items()]
 
 
@@ -101,6 +102,7 @@ def architecture(name: str, family: str, genre: str, model: nn.Module | str, inp
         "name": f"{name}, batch {training.batch_size}, {training.optimizer}",
         "family": family,
         "genre": genre,
+        "batch": training.batch_size,
         "work": [each.to_json() for each in work],
     }
 

@@ -27,7 +27,7 @@ from ampere.acquisition.loop import reference_of
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec
 from ampere.estimators.base import usable
-from ampere.profiles.estimate import interval
+from ampere.estimators.intervals import interval
 from ampere.records.journal import Journal, read_journal
 from ampere.sittings.effort import Effort
 from ampere.sittings.measure import measure

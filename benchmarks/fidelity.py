@@ -43,7 +43,7 @@ from ampere.core.layers import structure_of
 from ampere.core.training import Training
 from ampere.core.workloads import Settings
 from ampere.pytorch.graph.model_reading import read_layers
-from ampere.pytorch.runtime.builder import build, works_in_place
+from ampere.pytorch.runtime.builder import build
 from ampere.pytorch.runtime.trainer import Trainer, apply_settings, synthetic_inputs
 
 sys.path.append(str(Path(__file__).parent.parent / "tests"))
@@ -71,7 +71,7 @@ def trainers(name: str, settings: Settings) -> tuple[list[Trainer], int]:
     torch.manual_seed(1)
     layers = read_layers(original(), inputs, Training(BATCH_SIZE))
     args, kwargs = data()
-    in_place = any(works_in_place(call) for call in structure_of(layers[0].kind).calls)
+    in_place = any(call.works_in_place for call in structure_of(layers[0].kind).calls)
     rebuilt = Trainer(
         build(layers), ((*args, *kwargs.values()), {}), Training(), settings, copies=in_place
     )

@@ -10,6 +10,12 @@ moments each time. More jobs are given than batteries have room for, so that bat
 Beside the plan: one that takes the errors of jobs for independent, and two by FLOPs (joules of a
 FLOP fitted to the same profile's rows): as they are, and with the spread of their own residuals,
 shared by all jobs, as their error.
+
+`as believed` is the check of a truth that is known: how often batteries would have held if errors
+had been those that the plan believes in, drawn so many times for each battery as it was filled. It
+should be what was said. What is above it in `held` is of profiles that expect more error than their
+device makes; what it has above the asked probability is of jobs that are whole. `known truth` is
+the same without profiles and devices: costs are made up, and truth errs as the planner is told.
 """
 
 from __future__ import annotations
@@ -24,6 +30,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import fleet_planning
 import numpy as np
 from fleet_tables import markdown, percent
 
@@ -35,7 +42,7 @@ from ampere.devices.physics import simulated_devices
 from ampere.devices.simulated import SimulatedDevice
 from ampere.fleet.costs import Costs, estimate_costs
 from ampere.fleet.planning.assurance import reach_of
-from ampere.fleet.planning.lane import Lane
+from ampere.fleet.planning.lane import Lane, Piece
 from ampere.fleet.planning.objective import Objective
 from ampere.fleet.planning.problem import Problem
 from ampere.fleet.planning.solver import solve
@@ -47,6 +54,8 @@ ASKED = 48  # networks of a family that jobs are drawn from
 JOBS, MEMBERS = 30, 4
 CONFIDENCE = 0.9
 FILLED = 0.8
+DRAWN = 400  # truths as believed, of each battery
+LOAD = 1.8  # of fleets that are made up
 PATIENCE_S = 0.2  # it is about batteries, not the last joule
 Row = dict[str, Any]
 
@@ -154,7 +163,7 @@ def by_flops(case: Case, sure: bool) -> Costs:
 
 
 def _layers(task: ampere.Task) -> Sequence[Layer]:
-    return [each for each in task.model if isinstance(each, Layer)]  # type: ignore[union-attr]
+    return [each for each in task.model if isinstance(each, Layer)]
 
 
 def _flops(layers: Sequence[Layer]) -> float:
@@ -181,6 +190,17 @@ def spent_j(device: str, queue: Sequence[tuple[Network, int]], rng: random.Rando
             real._run(real._loaded[handle], steps)
             real.unload(handle)
         return real._energy_j - before
+
+
+def as_believed(lane: Lane, queue: Sequence[Piece], rng: np.random.Generator) -> float:
+    """How often the battery holds where errors are what the plan takes them for."""
+    rows = [piece.task for piece in queue]
+    shared, own = lane.shared[rows], lane.own[rows]
+    moods = rng.standard_normal((DRAWN, shared.shape[1])) @ shared.T
+    logs = moods + own * rng.standard_normal((DRAWN, len(queue)))
+    spent = (lane.energies_j(queue) * np.exp(logs)).sum(axis=1)
+    assert lane.member.battery is not None
+    return float((spent <= lane.member.battery.usable_j).mean())
 
 
 def examine(
@@ -210,6 +230,7 @@ def examine(
                 "jobs": len(queue),
                 "filled": float(lane.energies_j(queue).sum()) / usable,
                 "said": lane.p_battery(queue, lane.laid(queue))[-1],
+                "believed": as_believed(lane, queue, np.random.default_rng(seed)),
                 "spent": true / usable,
                 "error": true / float(ours.energies_j(queue).sum()) - 1,
             }
@@ -217,9 +238,37 @@ def examine(
     return rows
 
 
+def known_truth(seed: int) -> list[Row]:
+    """Batteries of a fleet whose costs are made up, and whose errors are as is believed."""
+    case = fleet_planning.draw("random", JOBS, MEMBERS, LOAD, seed)
+    problem = case.problem(case.believed_j)
+    rows = []
+    for lane, pieces in zip(problem.lanes, solve(problem, PATIENCE_S).sheet, strict=True):
+        if not pieces or lane.member.battery is None:
+            continue
+        queue = lane.ordered(pieces)
+        believed = float(lane.energies_j(queue).sum())
+        true = float(case.true_j[[piece.task for piece in queue], lane.index].sum())
+        usable = lane.member.battery.usable_j
+        rows.append(
+            {
+                "plan": "known truth",
+                "fleet": seed,
+                "device": "made up",
+                "jobs": len(queue),
+                "filled": believed / usable,
+                "said": lane.p_battery(queue, lane.laid(queue))[-1],
+                "believed": as_believed(lane, queue, np.random.default_rng(seed)),
+                "spent": true / usable,
+                "error": true / believed - 1,
+            }
+        )
+    return rows
+
+
 def run(options: argparse.Namespace) -> list[Row]:
-    found: list[Row] = []
     fleets, families = (6, FAMILIES[:1]) if options.quick else (FLEETS, FAMILIES)
+    found = [row for seed in range(fleets) for row in known_truth(seed)]
     with tempfile.TemporaryDirectory() as folder:
         known = [knowledge(family, Path(folder), options.quick) for family in families]
     for seed in range(fleets):
@@ -237,6 +286,10 @@ def run(options: argparse.Namespace) -> list[Row]:
     return found
 
 
+def _drawn(rows: Sequence[Row]) -> list[float]:
+    return [row["believed"] for row in rows if "believed" in row]
+
+
 def page(rows: Sequence[Row]) -> str:
     lines = []
     for name in dict.fromkeys(row["plan"] for row in rows):
@@ -250,12 +303,14 @@ def page(rows: Sequence[Row]) -> str:
                 str(len(full)),
                 percent(fmean(held)) if held else "–",
                 percent(fmean(row["said"] for row in full)) if full else "–",
+                percent(fmean(drawn)) if (drawn := _drawn(full)) else "–",
                 percent(fmean(row["spent"] <= 1 for row in ours)),
                 percent(fmean(row["filled"] for row in ours)),
                 f"{fmean(row['jobs'] for row in ours):.1f}",
             ]
         )
     header = ["plan", "batteries", "planned to 80 % or more", "of these held %", "said %"]
+    header.append("as believed %")
     header += ["held of all %", "filled %", "jobs a battery"]
     devices = []
     ours = [row for row in rows if row["plan"] == "ampere" and row["filled"] >= FILLED]

@@ -253,7 +253,15 @@ def by_dask(fleet: Fleet, tasks: Sequence[Task], folder: Path) -> dict[str, Any]
             futures = [
                 client.submit(
                     fleet_running.plain_job,
-                    ChunkOrder("x", t.name, 0, STEPS, MANY_J, work.workloads[t.name]).text(),
+                    ChunkOrder(
+                        "x",
+                        t.name,
+                        0,
+                        STEPS,
+                        MANY_J,
+                        work.routines[t.name],
+                        work.workloads[t.name],
+                    ).text(),
                     workers=[addresses[name] for name in may_run(i)],
                     pure=False,
                 )

@@ -41,7 +41,7 @@ from ampere.records.measurement import Measurement
 from ampere_paper.published import zeus
 
 LIMIT_W = 250
-DRAWS, JOBS = 3, 60
+DRAWS, JOBS = 20, 60
 CONFIDENCE = 0.9
 PATIENCE_S = 1.0
 Cell = tuple[str, int]  # a workload and a batch

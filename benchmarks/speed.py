@@ -135,7 +135,7 @@ def synthetic_rows(layers: tuple[Layer, ...]) -> list[Measurement]:
     """Measurements with a known cost: what they say does not matter here, how many does."""
     from ampere.acquisition.isolator import Isolator
     from ampere.acquisition.strategy import Strategy
-    from ampere.pytorch.models import plan_variants
+    from ampere.frameworks.models import plan_variants
 
     profiler = Isolator(plan_variants(layers), Strategy(max_points=14, tolerance=1e-9))
     rows: list[Measurement] = []

@@ -15,11 +15,12 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, 
 from flwr.clientapp import ClientApp
 
 from ampere.estimators.baselines.flops import fit_flops
+from ampere.estimators.intervals import bound
 from ampere.fleet.federation.quotes import Quote
 from ampere.fleet.federation.quoting import quote_round
 from ampere.fleet.member import Battery
 from ampere.integrations.flower import QUOTE, steps_now
-from ampere.profiles.estimate import bound, estimate
+from ampere.profiles.estimate import estimate
 from ampere.profiles.profile import Profile
 from ampere.pytorch.models import read
 from ampere.zoo.lenet5 import LeNet5

@@ -35,13 +35,7 @@ NOTABLE = 0.1  # share of what is not known well, from which a line or an operat
 
 def calls_of(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     """The calls of layers, each as a layer by itself; a layer without calls is its own."""
-    return tuple(call for layer in layers for call in _calls(layer))
-
-
-def _calls(layer: Layer) -> tuple[Layer, ...]:
-    if not layer.work:
-        return (layer,)
-    return tuple(replace(work.layer, count=layer.count) for work in layer.work)
+    return tuple(call for layer in layers for call in layer.calls)
 
 
 def is_survey(measurements: Iterable[Measurement]) -> bool:
@@ -66,13 +60,13 @@ class SurveyFit:
         """Lines of layers, shares of operations, and the total, of one posterior."""
         calls = calls_of(layers)
         encoder = self.calls.encoder
-        covered = [layer for layer in layers if all(map(encoder.covers, _calls(layer)))]
+        covered = [layer for layer in layers if all(map(encoder.covers, layer.calls))]
         known = (encoder.operation(call) in encoder.operations for call in calls)
         if not covered or not any(known):
             return Prediction((), Cost(math.nan, math.nan), tuple(layers))
         uncovered = tuple(layer for layer in layers if layer not in covered)
         operations = _by_operation(calls_of(covered))
-        alone = [_calls(layer) for layer in covered] + [(STEP,)]
+        alone = [layer.calls for layer in covered] + [(STEP,)]
         whole = (*calls_of(covered), STEP)
         single = list({call.identity: replace(call, count=1, part=1.0) for call in whole}.values())
         networks = [*alone, *operations.values(), *((call,) for call in single), whole, whole]

@@ -7,23 +7,20 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ampere.core import units
+from ampere.core.boundary.example_inputs import Input
 from ampere.core.boundary.trust import ZOO
 from ampere.core.groups import grouped
 from ampere.core.layers import Layer, LayerIdentity, LayerKind
 from ampere.errors import AmpereError, NotCovered
 from ampere.estimators.base import Line, add_known, usable
 from ampere.estimators.encoding import STEP
-from ampere.profiles.estimate import Estimate, interval
+from ampere.estimators.intervals import interval
+from ampere.frameworks.readers import Model
+from ampere.profiles.estimate import Estimate
 from ampere.profiles.profile import Profile
 from ampere.records.measurement import STAGES, Measurement
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ampere.pytorch.models import Input
 
 PARTS = STAGES[1:]  # of a step: forward, backward, update
 ITSELF = "the step itself"  # what a step costs whatever its layers are
@@ -60,7 +57,7 @@ class Division:
 
 def divide(
     profile: Profile,
-    model: nn.Module | str | Sequence[Layer] | None = None,
+    model: Model | Sequence[Layer] | None = None,
     input: Input | None = None,
 ) -> Division:
     """Where the joules of a model go.
@@ -79,7 +76,7 @@ def divide(
 
 
 def _subject(
-    profile: Profile, model: nn.Module | str | Sequence[Layer] | None, input: Input | None
+    profile: Profile, model: Model | Sequence[Layer] | None, input: Input | None
 ) -> tuple[str, Estimate]:
     if model is not None:
         name = model if isinstance(model, str) else "the given model"

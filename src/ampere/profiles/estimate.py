@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import NormalDist
 
 from ampere.core import units
 from ampere.core.groups import grouped
 from ampere.core.layers import Layer
 from ampere.core.page import Page
+from ampere.core.program.structure import TORCH
 from ampere.core.rates import Rate
 from ampere.core.types import Json
 from ampere.errors import ContradictoryRows, DataError, NotCovered
 from ampere.estimators.base import Cost, Fit, Line, Share, add_known
 from ampere.estimators.encoding import STEP
+from ampere.estimators.intervals import interval
+from ampere.frameworks.models import runtime_facts
 from ampere.meters.base import UNKNOWN_ORIGIN, Provenance
 from ampere.profiles.cautions import SEEN, cautions, marked
-
-CONFIDENCE = 0.9
-SYMMETRIC = ("paper",)
-MOST_REACH = 100.0  # of an interval in logarithms: beyond it nothing is known
 
 TOLD = 0.01  # share of another device that is worth its name
 LEFT_OUT = ("data loading", "validation")  # of a job of steps alone: not part of what was metered
@@ -64,6 +62,8 @@ class Estimate:
     price: Rate | None = None  # what it costs
     parts: tuple[Part, ...] = ()
     job: Mapping[str, Json] = field(default_factory=dict)
+    runtime: str = TORCH  # who trains there
+    translated: bool = False  # what ampere made of the model for that runtime
 
     @property
     def energy_j_interval(self) -> tuple[float, float]:
@@ -139,6 +139,8 @@ class Estimate:
             "method": self.method,
             "warnings": list(self.warnings),
         }
+        if self.runtime != TORCH:
+            row["runtime"], row["translated"] = self.runtime, self.translated
         if self.shares:
             row["operations"] = [share.to_json() for share in self.shares]
         if self.lent:
@@ -276,6 +278,7 @@ class Estimate:
             *self._part_facts(),
             *(("operations", text) for text in self._operations()),
             ("device", self.device or units.UNKNOWN),
+            *runtime_facts(self.runtime, self.translated),
             ("energy", f"{energy}; method {self.method}"),
             ("not in it", ", ".join(self._left_out())),
         ]
@@ -375,35 +378,6 @@ def _possible(total: Cost) -> Cost:
     time_s, std = total.time_s, total.time_s_std
     known = time_s is not None and std is not None and time_s > 0 and math.isfinite(time_s + std)
     return total if known else Cost(total.energy_j, total.energy_j_std)
-
-
-def interval(mean: float, std: float, method: str = "additive") -> tuple[float, float]:
-    """The 90 % interval of something that cannot be below 0.
-
-    Errors are those of a logarithm, so it reaches further up than down; the paper's are not.
-    """
-    reach = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * std
-    if method in SYMMETRIC or not mean > 0:
-        low = mean - reach
-        return (0.0 if low < 0 else low), mean + reach  # NaN stays NaN
-    ratio = math.exp(min(reach / mean, MOST_REACH))
-    return mean / ratio, mean * ratio
-
-
-def bound(mean: float, std: float, confidence: float, method: str = "additive") -> float:
-    """What is not exceeded with this probability, by the same errors as an interval's."""
-    reach = NormalDist().inv_cdf(confidence) * std
-    if method in SYMMETRIC:
-        return max(mean + reach, 0.0)
-    return mean * math.exp(max(-MOST_REACH, min(reach / mean, MOST_REACH)))
-
-
-def probability_within(limit: float, mean: float, std: float, method: str = "additive") -> float:
-    """The probability that something stays at or below a limit above 0."""
-    if std == 0:
-        return float(mean <= limit)
-    ahead = limit - mean if method in SYMMETRIC else mean * math.log(limit / mean)
-    return NormalDist().cdf(ahead / std)
 
 
 def _finite(value: float) -> float | None:

@@ -158,6 +158,13 @@ class Job:
             return replace(self, epochs=length, validations=validations)
         return replace(self, steps=length, validations=validations)
 
+    def remaining(self, steps: int, of: int) -> Job:
+        """What is left of it with so many steps of all, and as many validations for each."""
+        validations = (self.validations or self.epochs) if self.validation_samples else None
+        if validations is not None:
+            validations = max(1, -(-validations * steps // of))
+        return replace(self, steps=steps, epochs=None, samples=None, validations=validations)
+
     @property
     def is_plain(self) -> bool:
         """Whether it is nothing but steps."""

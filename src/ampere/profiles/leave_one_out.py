@@ -14,10 +14,10 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import inflation
+from ampere.estimators.intervals import interval
 from ampere.estimators.methods import ProfileFit
 from ampere.estimators.paper import PaperFit
 from ampere.estimators.survey import SurveyFit
-from ampere.profiles.estimate import interval
 
 ENOUGH = 4  # without one of fewer, little is left to predict from
 

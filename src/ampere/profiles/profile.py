@@ -9,14 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
 from ampere.core import units
 from ampere.core.arrays import Array
+from ampere.core.boundary.example_inputs import Input
 from ampere.core.boundary.trust import refuse_code
-from ampere.core.fingerprint import Fingerprint, crowding, describe_device
+from ampere.core.fingerprint import Fingerprint, crowding, describe_device, runtime_of
 from ampere.core.layers import Layer, Role
 from ampere.core.training import Training, stated_training
 from ampere.errors import DataError
@@ -27,6 +27,8 @@ from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.methods import METHODS, ProfileFit, fit_rows
 from ampere.estimators.paper import PaperFit
 from ampere.estimators.survey import SurveyFit, is_survey
+from ampere.frameworks.models import is_translation, read, with_features
+from ampere.frameworks.readers import Model
 from ampere.meters.base import Provenance
 from ampere.profiles.doubts import (
     age,
@@ -50,11 +52,6 @@ from ampere.records.journal import (
     provenance_of,
 )
 from ampere.records.measurement import Measurement
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ampere.pytorch.models import Input
 
 
 @dataclass(frozen=True)
@@ -143,7 +140,7 @@ class Profile:
 
     def tabulate(
         self,
-        model: nn.Module | str | Sequence[Layer] | None = None,
+        model: Model | Sequence[Layer] | None = None,
         input: Input | None = None,
         *,
         training: Training | None = None,
@@ -154,8 +151,6 @@ class Profile:
         The model is the one that the profile was made for, unless another one is given. Only sizes
         that are multiples of `round_to` are in them, where the model's own are.
         """
-        from ampere.pytorch.graph.counter import with_features
-
         if isinstance(self.fit, SurveyFit):
             raise DataError("a survey makes no tables yet: use a profile of the model's family")
         if not isinstance(self.fit, AdditiveFit):
@@ -206,9 +201,14 @@ class Profile:
         own, others = describe_device(self.header.fingerprint), len(self.devices) - 1
         return f"{own}, mixed with {units.plural(others, 'other device')}" if others else own
 
+    @property
+    def runtime(self) -> str:
+        """Who trained its networks on the device: torch, or another runtime."""
+        return runtime_of(self.header.fingerprint)
+
     def estimate(
         self,
-        model: nn.Module | str | Sequence[Layer],
+        model: Model | Sequence[Layer],
         input: Input | None = None,
         *,
         training: Training | None = None,
@@ -240,6 +240,8 @@ class Profile:
             provenance=self.provenance,
             warnings=self.warnings,
         )
+        translated = is_translation(layers, self.runtime, named=isinstance(model, str))
+        answer = replace(answer, runtime=self.runtime, translated=translated)
         if job is None:
             return answer
         batch_size, idle_w = training.batch_size, self.header.idle_w
@@ -247,14 +249,12 @@ class Profile:
 
     def _layers(
         self,
-        model: nn.Module | str | Sequence[Layer],
+        model: Model | Sequence[Layer],
         input: Input | None,
         training: Training | None,
     ) -> tuple[Layer, ...]:
         if isinstance(model, Sequence) and not isinstance(model, str):
             return tuple(map(self._counted, model))
-        from ampere.pytorch.models import read
-
         return read(model, input, training or self.training)
 
     def _counted(self, layer: Layer) -> Layer:
@@ -268,8 +268,6 @@ class Profile:
             return layer
         if layer.kind.structure is None:
             return layer
-        from ampere.pytorch.graph.counter import with_features
-
         return with_features(layer)
 
     @property

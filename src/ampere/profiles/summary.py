@@ -11,6 +11,7 @@ from ampere.core import units
 from ampere.core.groups import grouped
 from ampere.core.layers import Layer
 from ampere.core.page import Page
+from ampere.core.program.structure import TORCH
 from ampere.core.variants import MOST_LAYERS
 from ampere.estimators.base import typical_error, usable
 from ampere.estimators.survey import calls_of, is_survey
@@ -112,6 +113,8 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
                 f" {units.seconds(repeats.apart_s)}",
             )
         )
+    if profile.runtime != TORCH:
+        facts.append(("runtime", f"{profile.runtime} trained them: it is for that runtime only"))
     if profile.header.model:
         facts.append(("made for", str(profile.header.model)))
     if failed := sum(row.failed is not None for row in rows):

@@ -11,24 +11,21 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from ampere.core import units
+from ampere.core.boundary.example_inputs import Input
 from ampere.core.layers import Layer
 from ampere.core.page import Page
 from ampere.core.training import Training, stated_training
 from ampere.core.types import Json
 from ampere.errors import AmpereError, NotCovered
 from ampere.estimators.encoding import STEP
+from ampere.frameworks.models import read
+from ampere.frameworks.readers import Model
 from ampere.profiles.cautions import UNSETTLED
 from ampere.profiles.collection.cards import Card, grouped_names, training_text
 from ampere.profiles.estimate import Estimate
 from ampere.profiles.library import Library, twins
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ampere.pytorch.models import Input
 
 MOST_NAMES = 5  # of layers in a reason
 LAYERS = "these layers"
@@ -200,7 +197,7 @@ def common_training(library: Library) -> Training:
 
 def compare_devices(
     library: Library,
-    model: nn.Module | str | Sequence[Layer],
+    model: Model | Sequence[Layer],
     input: Input | None = None,
     *,
     training: Training | None = None,
@@ -246,19 +243,17 @@ def compare_devices(
     )
 
 
-def _name(model: nn.Module | str | Sequence[Layer]) -> str:
+def _name(model: Model | Sequence[Layer]) -> str:
     if isinstance(model, str):
         return model
     return LAYERS if isinstance(model, Sequence) else type(model).__name__
 
 
 def _read(
-    model: nn.Module | str | Sequence[Layer], input: Input | None, training: Training
+    model: Model | Sequence[Layer], input: Input | None, training: Training
 ) -> tuple[Layer, ...]:
     if isinstance(model, Sequence) and not isinstance(model, str):
         return tuple(model)
-    from ampere.pytorch.models import read
-
     return read(model, input, training)
 
 
