@@ -15,6 +15,7 @@ from ampere.meters.base import Provenance, Reading, energy_between
 from ampere.meters.drivers.hwmon import HwmonMeter
 
 from .contract import MeterContract
+from .windows import window_of
 
 
 class Hwmon:
@@ -92,10 +93,7 @@ class TestEnergy(MeterContract):
 
 
 def watts(meter: HwmonMeter) -> float:
-    before = meter.read()
-    time.sleep(0.1)
-    window = energy_between(before, meter.read())
-    return window.energy_j / window.time_s
+    return window_of(meter, 0.1).power_w
 
 
 def test_whole_machine_is_taken_without_settings(hwmon: Hwmon, open_hwmon: Open) -> None:

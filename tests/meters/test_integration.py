@@ -19,6 +19,7 @@ from ampere.meters.integration import MOST_W, Integral, PowerMeter
 from ampere.meters.sampler import GAP
 
 from .contract import MeterContract
+from .windows import window_of
 
 PERIOD_S = 0.1
 POWERS: dict[str, tuple[Callable[[float], float], Callable[[float], float]]] = {
@@ -234,21 +235,21 @@ class TestSensor(MeterContract):
 
 
 def test_steady_power_is_exact(sensor: Sensor) -> None:
-    before = sensor.read()
-    time.sleep(0.05)
-    window = energy_between(before, sensor.read())
+    window = window_of(sensor, 0.05)
     assert window.energy_j == pytest.approx(20 * window.time_s)
 
 
 def test_thread_sees_what_happens_between_two_looks() -> None:
     sensor = Sensor(watts=10.0, period_s=0.01)
-    before = sensor.read()
-    time.sleep(0.05)
-    sensor.watts = 1000.0
-    time.sleep(0.1)
-    sensor.watts = 10.0
-    time.sleep(0.05)
-    window = energy_between(before, sensor.read())
+
+    def work() -> None:
+        time.sleep(0.05)
+        sensor.watts = 1000.0
+        time.sleep(0.1)
+        sensor.watts = 10.0
+        time.sleep(0.05)
+
+    window = window_of(sensor, work)
     sensor.close()
     above_j = window.energy_j - 10 * window.time_s
     assert above_j > 990 * 0.05  # the pulse was 0.1 s; schedulers are rough
@@ -256,9 +257,7 @@ def test_thread_sees_what_happens_between_two_looks() -> None:
 
 def test_idle_power_of_a_sensor_is_subtracted() -> None:
     sensor = Sensor(watts=20.0, idle_w=15.0)
-    before = sensor.read()
-    time.sleep(0.02)
-    window = energy_between(before, sensor.read())
+    window = window_of(sensor, 0.02)
     sensor.close()
     assert window.energy_j == pytest.approx(5 * window.time_s)
 

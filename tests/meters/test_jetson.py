@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import MeterError, MeterFault
-from ampere.meters.base import Provenance, energy_between
+from ampere.meters.base import Provenance
 from ampere.meters.drivers.jetson import JetsonMeter
 
 from .contract import MeterContract
+from .windows import window_of
 
 # Rails as the device trees name them, in the order of their channels; None: disabled, no label.
 TX2 = {
@@ -176,20 +177,15 @@ def test_multiplies_millivolts_and_milliamperes(sysfs: Sysfs, open_jetson: Open)
 def test_integrates_watts_as_a_sensor(sysfs: Sysfs, open_jetson: Open) -> None:
     meter = open_jetson(sysfs.new(XAVIER_NX), period_s=0.05)
     sysfs.set_mw("VDD_IN", 8000)
-    before = meter.read()
-    time.sleep(0.1)
-    after = meter.read()
-    window = energy_between(before, after)
+    window = window_of(meter, 0.1)
     assert window.energy_j == pytest.approx(8.0 * window.time_s, rel=0.3)
-    assert before.provenance is Provenance.SENSOR
+    assert meter.read().provenance is Provenance.SENSOR
     assert meter.resolution.period_s == 0.05
 
 
 def test_idle_power_is_subtracted(sysfs: Sysfs, open_jetson: Open) -> None:
     meter = open_jetson(sysfs.new(XAVIER_NX), period_s=0.05, idle_w=0.75)
-    before = meter.read()
-    time.sleep(0.1)
-    window = energy_between(before, meter.read())
+    window = window_of(meter, 0.1)
     assert window.energy_j == pytest.approx(0.25 * window.time_s, rel=0.3)
 
 

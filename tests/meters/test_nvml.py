@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +13,7 @@ from ampere.meters.base import Provenance, Reading, energy_between
 from ampere.meters.drivers.nvml import NvmlMeter
 
 from .contract import MeterContract
+from .windows import window_of
 
 
 class NVMLError(Exception):
@@ -221,8 +221,7 @@ def test_integrates_power_where_there_is_no_counter(install: Install) -> None:
     pynvml = install(gpu(energy_mj=None, power_mw=30_000))
     meter = NvmlMeter(period_s=0.05)
     before = meter.read()
-    time.sleep(0.1)
-    window = energy_between(before, meter.read())
+    window = window_of(meter, 0.1)
     meter.close()
     assert window.energy_j == pytest.approx(30 * window.time_s, rel=0.3)
     assert meter.provenance is before.provenance is Provenance.SENSOR
@@ -235,8 +234,7 @@ def test_one_gpu_without_counter_makes_all_of_them_a_sensor(install: Install) ->
     install(gpu(power_mw=10_000), gpu(energy_mj=None, power_mw=5_000))
     meter = NvmlMeter(gpu="all", period_s=0.05)
     before = meter.read()
-    time.sleep(0.1)
-    window = energy_between(before, meter.read())
+    window = window_of(meter, 0.1)
     meter.close()
     assert before.provenance is Provenance.SENSOR
     assert window.energy_j == pytest.approx(15 * window.time_s, rel=0.3)

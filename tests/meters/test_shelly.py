@@ -19,6 +19,7 @@ from ampere.meters.registry import open_meter, parse_meter
 
 from .contract import MeterContract
 from .plugs import GEN1, GEN2, PM1, Plug, gen1, gen2
+from .windows import window_of
 
 
 @pytest.fixture
@@ -46,14 +47,17 @@ class TestShelly(MeterContract):
 def test_every_generation_is_asked_in_its_way(plug: Plug, path: str, answer: Any) -> None:
     plug.answers = {path: answer}
     meter = ShellyMeter(plug.url + "/", period_s=0.02)
-    before = meter.read()
-    asked = len(plug.requests)
-    while len(plug.requests) < asked + 3:  # by its thread
-        time.sleep(0.005)
-    window = energy_between(before, meter.read())
+    opened = len(plug.requests)
+
+    def wait_for_its_thread() -> None:
+        asked = len(plug.requests)
+        while len(plug.requests) < asked + 3:
+            time.sleep(0.005)
+
+    window = window_of(meter, wait_for_its_thread)
     meter.close()
     assert window.energy_j == pytest.approx(8.9 * window.time_s)
-    assert set(plug.requests[asked:]) == {path}
+    assert set(plug.requests[opened:]) == {path}
 
 
 def test_switch_is_the_one_that_was_named(plug: Plug) -> None:
@@ -66,9 +70,7 @@ def test_switch_is_the_one_that_was_named(plug: Plug) -> None:
 
 def test_idle_power_is_subtracted(plug: Plug) -> None:
     meter = ShellyMeter(plug.url, period_s=0.02, idle_w=8.0)
-    before = meter.read()
-    time.sleep(0.05)
-    window = energy_between(before, meter.read())
+    window = window_of(meter, 0.05)
     meter.close()
     assert window.energy_j == pytest.approx(0.9 * window.time_s)
 
@@ -188,11 +190,13 @@ def test_slow_error_does_not_end_the_sampling(plug: Plug, monkeypatch: pytest.Mo
     time.sleep(0.2)  # until the last of those is over
     with suppress(MeterFault):
         meter.read()
-    before = meter.read()
-    plug.answers[GEN2] = gen2(180.0)
-    time.sleep(0.4)
-    plug.answers[GEN2] = gen2(10.0)
-    window = energy_between(before, meter.read())
+
+    def work() -> None:
+        plug.answers[GEN2] = gen2(180.0)
+        time.sleep(0.4)
+        plug.answers[GEN2] = gen2(10.0)
+
+    window = window_of(meter, work)
     meter.close()
     assert window.samples is not None
     assert window.samples >= 3
