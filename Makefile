@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz help setup setup-system demo test test-integrations faults test-slow lint format benchmarks benchmark-reading clean
+.PHONY: fuzz help setup setup-system demo test test-integrations faults test-slow lint format reference docs docs-check benchmarks benchmark-reading clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,7 +43,7 @@ test: lint  ## lint, types, import contracts, tests; as root it installs openssh
 # a torchvision cannot be imported by itself, as Lightning and transformers' Trainer do: they are apart.
 # Keras has two backends, torch and JAX.
 INTEGRATIONS := .venv-integrations
-LIBRARIES := torch,prune,fleet,transformers,optuna,tensorboard,mlflow,wandb,opentelemetry
+LIBRARIES := torch,prune,mnn,fleet,transformers,optuna,tensorboard,mlflow,wandb,opentelemetry
 $(INTEGRATIONS)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(INTEGRATIONS)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(LIBRARIES),dev]' pyyaml
@@ -56,6 +56,13 @@ $(FRAMEWORKS)/.installed: pyproject.toml constraints.txt
 	$(FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,lightning,huggingface,accelerate,keras,skorch,dev]' jax
 	@touch $@
 
+# JAX, flax and optax bring 500 MB: an environment of their own, beside torch, which they are compared with.
+JAX := .venv-jax
+$(JAX)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(JAX)
+	$(JAX)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,jax,dev]'
+	@touch $@
+
 # Flower wants typer<0.21 and rich<15; 1.42 does not install everywhere. That typer's own imports warn.
 FLOWER := .venv-flower
 $(FLOWER)/.installed: pyproject.toml constraints.txt
@@ -63,9 +70,10 @@ $(FLOWER)/.installed: pyproject.toml constraints.txt
 	$(FLOWER)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,prune,flower,dev]' 'flwr<1.42'
 	@touch $@
 
-test-integrations: $(INTEGRATIONS)/.installed $(FRAMEWORKS)/.installed $(FLOWER)/.installed  ## tests with optuna, dask, timm, transformers, trackers, training frameworks and Flower, in environments of their own
-	$(INTEGRATIONS)/bin/python -m pytest tests/integrations
+test-integrations: $(INTEGRATIONS)/.installed $(FRAMEWORKS)/.installed $(JAX)/.installed $(FLOWER)/.installed  ## tests with MNN, JAX, optuna, dask, timm, transformers, trackers, training frameworks and Flower, in environments of their own
+	$(INTEGRATIONS)/bin/python -m pytest tests/integrations tests/mnn
 	$(FRAMEWORKS)/bin/python -m pytest tests/integrations --ignore tests/integrations/test_transformers.py
+	$(JAX)/bin/python -m pytest tests/jax
 	$(FLOWER)/bin/python -m pytest -n 0 -W "ignore:'click:DeprecationWarning" tests/integrations/test_flower.py tests/integrations/test_flower_page.py tests/integrations/test_federation.py
 
 FUZZ_SECONDS ?= 3600
@@ -81,6 +89,24 @@ faults: setup  ## kill 200 commands and workers, fill the disk at every size; ta
 format: setup  ## let ruff format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+reference: setup  ## write docs/reference anew from the code
+	$(BIN)/python website/reference.py
+
+# The site needs no ampere: its pages are Markdown, the reference too.
+DOCS := .venv-docs
+$(DOCS)/.installed: website/requirements.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/pip install --quiet --disable-pip-version-check --requirement website/requirements.txt
+	@touch $@
+
+docs: $(DOCS)/.installed  ## build the site of the docs into build/site; a broken link is an error
+	$(DOCS)/bin/python -m sphinx --fail-on-warning --quiet -c website -d build/doctrees docs build/site
+	@echo "open build/site/index.html"
+
+docs-check: setup docs  ## follow every tutorial as it stands, run the snippets of all pages, check the spelling; half an hour, leave the machine alone
+	$(DOCS)/bin/codespell --ignore-words website/words.txt README.md CHANGELOG.md CODE_OF_CONDUCT.md SECURITY.md docs/*.md docs/tutorials docs/reference docs/paper/*.md paper/README.md
+	$(BIN)/python -m pytest -n 0 -m 'slow or not slow' tests/system/test_tutorials.py tests/system/test_snippets.py tests/system/test_shown_commands.py tests/system/test_reference.py tests/system/test_docs.py
 
 benchmarks: setup $(INTEGRATIONS)/.installed  ## the tables in docs/paper, with RECORDED=DIR; takes six hours, leave the machine alone
 	@test -d "$(RECORDED)" || (echo "say where published energies are: make benchmarks RECORDED=DIR"; exit 1)
@@ -123,4 +149,4 @@ benchmark-reading:  ## read every architecture of timm; takes half an hour
 	.venv-timm/bin/python benchmarks/reading.py
 
 clean:  ## remove .venv and caches
-	rm -rf $(VENV) .venv-timm $(INTEGRATIONS) $(FRAMEWORKS) $(FLOWER) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-timm $(INTEGRATIONS) $(FRAMEWORKS) $(JAX) $(FLOWER) $(DOCS) build/site build/doctrees .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,8 +2,9 @@
 
     python runner.py todo.jsonl > done.jsonl
 
-Copy it to the device and put your own meter into `joules`. It trains classifiers by SGD; whatever
-it does not know of a description makes a row that failed, never wrong joules.
+Copy it to the device and put your own meter into `joules`. It trains classifiers by the optimisers
+that ampere knows; what else it does not know of a description makes a row that failed, never wrong
+joules.
 """
 
 # mypy: ignore-errors
@@ -20,6 +21,13 @@ from torch import nn
 
 PROVENANCE = "modelled"  # counter, sensor, battery or external, if a meter says the joules
 
+OPTIMIZERS = {  # as ampere's own worker has them
+    "sgd": functools.partial(torch.optim.SGD, lr=1e-3),
+    "momentum": functools.partial(torch.optim.SGD, lr=1e-3, momentum=0.9),
+    "adam": functools.partial(torch.optim.Adam, lr=1e-4),
+    "adamw": functools.partial(torch.optim.AdamW, lr=1e-4),
+    "rmsprop": functools.partial(torch.optim.RMSprop, lr=1e-4),
+}
 
 # Operations on tensors: a line of todo.jsonl calls these, and nothing else that torch has.
 LISTED = {
@@ -66,7 +74,7 @@ def sample(shape, dtype, grad, below=2):
 class Network(nn.Module):
     def __init__(self, optimizer, loss, inputs, calls, result):
         super().__init__()
-        assert optimizer == "sgd" and loss in ("auto", "cross_entropy"), (optimizer, loss)
+        assert optimizer in OPTIMIZERS and loss in ("auto", "cross_entropy"), (optimizer, loss)
         self.calls, self.result, self.held = calls, result, nn.ModuleDict()
         for k, call in enumerate(calls, len(inputs)):  # values: the inputs, then what calls make
             assert set(call) <= {"op", "arguments", "inputs", "options", "again"}, sorted(call)
@@ -89,7 +97,7 @@ def measure(network, steps=50):
     *rest, classes = model(*data).shape
     assert classes > 1 and len(rest) in (1, 2), "no classifier"
     labels = torch.randint(classes, (torch.Size(rest).numel(),))
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    optimizer = OPTIMIZERS[network["optimizer"]](model.parameters())
     for k in range(-10, steps):  # ten steps to warm up
         if k <= 0:
             begin_j, begin_s = joules(), time.perf_counter()

@@ -92,7 +92,8 @@ class FakeDevice:
         handle = len(self.seen)
         self.loaded[handle] = workload
         self.bursts[handle] = 0
-        known = () if self._features is None else tuple(map(self._features, workload.layers))
+        asked = () if workload.stage == "reference" else workload.layers
+        known = () if self._features is None else tuple(map(self._features, asked))
         return Loaded(handle, known)
 
     def burst(self, handle: int, steps: int) -> Burst:

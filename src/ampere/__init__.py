@@ -14,7 +14,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.14.0"
+import ampere_energy as _door
+
+__version__ = "0.15.0"
+
+_door.look_around(__file__)
 
 if TYPE_CHECKING:
     from ampere._api import (
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from ampere.fleet.plan import Plan, read_plan
     from ampere.fleet.schedule import schedule
     from ampere.fleet.task import Task
+    from ampere.frameworks.models import read as read_layers
     from ampere.gates.gate import Gate
     from ampere.gates.opening import gate
     from ampere.meters.base import Meter, Provenance, Reading
@@ -68,7 +73,6 @@ if TYPE_CHECKING:
     from ampere.pruning.result import Pruning
     from ampere.pruning.search import Search
     from ampere.pruning.verify import Verification
-    from ampere.pytorch.models import read as read_layers
     from ampere.pytorch.pruning.files import rebuild_model
     from ampere.pytorch.runtime.loader import build_model
     from ampere.records.failure import Cause, Failure
@@ -147,7 +151,7 @@ _HOMES = {
     "prune": "ampere.pruning.prune",
     "read_fleet": "ampere.fleet.files.members",
     "read_jobs": "ampere.fleet.files.jobs",
-    "read_layers": "ampere.pytorch.models:read",
+    "read_layers": "ampere.frameworks.models:read",
     "read_plan": "ampere.fleet.plan",
     "read_rows": "ampere.records.rows",
     "rebuild_model": "ampere.pytorch.pruning.files",

@@ -20,10 +20,9 @@ import os
 import random
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
 
 from ampere.acquisition.families import Network, input_text, members, present_loss, read_network
 from ampere.acquisition.loop import (
@@ -31,13 +30,16 @@ from ampere.acquisition.loop import (
     make_profiler,
     open_journal,
     reference_of,
+    refuse_untrainable,
     rest,
     resume,
     run_profiler,
 )
 from ampere.acquisition.progress import Watch, unwatched
 from ampere.acquisition.strategy import Strategy
+from ampere.core.boundary.example_inputs import Input
 from ampere.core.fingerprint import refuse_to_mix
+from ampere.core.program.structure import TORCH
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Settings, Workload
 from ampere.devices.base import Device
@@ -54,6 +56,8 @@ from ampere.evaluation.evaluation import Evaluation
 from ampere.evaluation.known_repeats import keep_repeats, known_repeats
 from ampere.evaluation.measured import Measured
 from ampere.evaluation.measured_loader import MeasuredLoader
+from ampere.frameworks.models import framework_of
+from ampere.frameworks.readers import Model
 from ampere.meters.base import AUTO, Meter
 from ampere.meters.calibration import Calibration, Load, fit_watts, run_loads, store
 from ampere.meters.registry import choose_meter, meter_classes
@@ -64,13 +68,6 @@ from ampere.sittings.limit import Limit
 from ampere.sittings.loading import measure_loader as meter_loader
 from ampere.sittings.measure import measure as measure_workloads
 from ampere.sittings.reference import take_reference
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ampere.pytorch.models import Input
-
-    Model: TypeAlias = "nn.Module | str"
 
 
 def profile(
@@ -103,10 +100,11 @@ def profile(
     strategy = strategy or Strategy()
     training = training or training_for(path)
     limit = Limit(time_limit_s)
-    with device_or_local(device) as device:
+    with _opened(device, model) as device:
         with opening(device):
             itself = read_network(model, input, training)
             asked_about = [read_network(each, input, training).layers for each in candidates]
+        refuse_untrainable(device, itself)
         if not device.provenance.immediate:
             # The paper's surrogate: joules come too late to guide, seconds do not.
             strategy = replace(strategy, guide="time")
@@ -159,7 +157,7 @@ def measure(
     """Meter the training step of a model itself, in one sitting or in several with pauses."""
     if sittings < 1:
         raise DataError(f"{sittings} sittings measure nothing: use 1 or more")
-    with device_or_local(device) as device:
+    with _opened(device, model) as device:
         with opening(device):
             itself = read_network(model, input, training or Training())
         nominal = take_reference(device, effort)
@@ -232,7 +230,7 @@ def after_steps(
         steps=-(-steps // rounds),
         accept_busy=accept_busy,
     )
-    with device_or_local(device) as device:
+    with _opened(device, model) as device:
         if not any_device:
             refuse_to_mix(device.fingerprint, profile.header.fingerprint)
         nominal = reference_of(profile.header, device, few)
@@ -274,7 +272,7 @@ def evaluate(
     training = training or usual
     training = replace(training, loss=present_loss(training.loss))
     spec = ModelSpec(model, input_text(input), training)
-    with device_or_local(device) as device:
+    with _opened(device, model) as device:
         journal, notes = open_journal(path, device, any_device=any_device)
         for note in notes:
             warnings.warn(note, stacklevel=2)
@@ -358,6 +356,11 @@ def calibrate(
     calibration = fit_watts(loads, against, utc_now())
     store(calibration)
     return calibration
+
+
+def _opened(device: Device | None, model: Model) -> AbstractContextManager[Device]:
+    """The given device, or this machine with the runtime of the model's framework."""
+    return device_or_local(device, TORCH if device is not None else framework_of(model))
 
 
 def _recorded(device: Device, itself: Network) -> list[Network]:

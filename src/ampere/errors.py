@@ -15,6 +15,7 @@ AmpereError                 anything below; the CLI prints it as one line and ex
 │   └── ContradictoryRows   rows that together make joules which cannot be
 ├── JournalError            a profile file that is damaged, locked or from a newer version
 ├── FingerprintError        measurements of different devices are about to mix
+├── MissingLibrary          a library that one of ampere's extras brings is not installed
 ├── NotCovered              a question that the profile's measurements cannot answer
 └── Refused                 a job that will not fit into its budget, before it began
 """
@@ -89,6 +90,10 @@ class JournalError(AmpereError):
 
 class FingerprintError(AmpereError):
     """Measurements of different devices are about to mix."""
+
+
+class MissingLibrary(AmpereError, ModuleNotFoundError):
+    """A library is not installed; the message names the extra that brings it."""
 
 
 class NotCovered(AmpereError):

@@ -25,9 +25,9 @@ from ampere.core.training import Training
 from ampere.core.workloads import Workload
 from ampere.errors import DataError, FingerprintError, JournalError, ModelError
 from ampere.estimators.base import Cost
+from ampere.frameworks.models import layers_of
 from ampere.meters.base import Provenance
 from ampere.pytorch.graph.counter import with_features
-from ampere.pytorch.models import layers_of
 from ampere.records.failure import Failure
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
@@ -358,11 +358,11 @@ def test_whether_layers_are_told_apart_is_said_at_first_and_kept() -> None:
 
 
 def test_the_runner_trains_more_than_chains_and_tells_what_it_does_not() -> None:
-    asked = run("ask", "net.py:Net", "--profile", "p", "-n", 3, "--optimizer", "adam",
+    asked = run("ask", "net.py:Net", "--profile", "p", "-n", 3, "--loss", "mse",
                 "--provenance", "modelled")  # fmt: skip
     todo = asked.stdout.splitlines()
-    for family in ("lstm", "resnet"):
-        layers = ampere.read_layers(f"zoo:{family}", training=Training(2))
+    for family, optimizer in (("lstm", "adamw"), ("resnet", "momentum")):
+        layers = ampere.read_layers(f"zoo:{family}", training=Training(2, optimizer))
         row = {"layers": [layer.to_json() for layer in layers], "network": describe(layers)}
         todo.append(json.dumps(row))
     *failed, lstm, resnet = map(Measurement.from_json, run_elsewhere("\n".join(todo)))

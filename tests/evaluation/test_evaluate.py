@@ -25,9 +25,10 @@ from ampere.errors import DataError, FingerprintError, NotCovered
 from ampere.estimators.base import Cost
 from ampere.evaluation.evaluate import evaluate
 from ampere.evaluation.evaluation import Evaluation, ModelResult
+from ampere.frameworks.models import plan_variants
 from ampere.meters.base import Provenance
 from ampere.pytorch.graph.counter import with_features
-from ampere.pytorch.models import plan_variants, read
+from ampere.pytorch.models import read
 from ampere.records.journal import Journal
 from fakes import FakeDevice, known_cost, total
 

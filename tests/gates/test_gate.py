@@ -361,6 +361,15 @@ def test_a_sink_that_fails_is_dropped_and_told_once() -> None:
     assert world.listener.ends
 
 
+def test_a_run_folder_that_cannot_be_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    world, run = World(), tmp_path / "file" / "run"
+    with world.gate(steps=20, sinks=(JsonLinesSink(run),), story=run / "gate.jsonl") as gate:
+        assert world.train(gate, 20) == 20
+    (line,) = [text for text in world.said if "the sink json fails" in text]
+    assert f"({run}: Not a directory): it is told nothing any more" in line
+
+
 def test_a_training_that_raises_is_told_as_failed() -> None:
     world = World()
     gate = world.gate(steps=10)

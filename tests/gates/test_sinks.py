@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ampere.errors import DataError
+from ampere.errors import DataError, MissingLibrary
 from ampere.gates.sinks import csv_file, registry
 from ampere.gates.sinks.base import Sink
 from ampere.gates.sinks.csv_file import OURS, THEIRS
@@ -88,7 +88,7 @@ class TestRegistry:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str
     ) -> None:
         monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(ModuleNotFoundError) as caught:
+        with pytest.raises(MissingLibrary) as caught:
             open_sink(name, tmp_path)
         assert str(caught.value).endswith(f"pip install 'ampere-energy[{name}]'")
         assert caught.value.name == package

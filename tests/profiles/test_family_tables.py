@@ -58,7 +58,7 @@ def drawn(tables: FamilyTables, n: int, seed: int = 0) -> np.ndarray:
 
 def test_the_same_numbers_as_estimate(family: tuple[FamilyTables, AdditiveFit]) -> None:
     tables, fit = family
-    widths = drawn(tables, 12)
+    widths = drawn(tables, 5)
     joules, seconds, std = (
         tables.estimate_many(widths),
         tables.seconds(widths),

@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,6 +71,11 @@ def journal(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> byt
     done = launcher.run("profile", MODEL, *SIMULATED, "--profile", "p.ampere", folder=folder)
     assert done.code == 0, done.stderr
     return (folder / "p.ampere").read_bytes()
+
+
+def seldom(*kinds: type[Task]) -> list[Any]:
+    """Commands that write as others do: `make test-slow` tries them."""
+    return [pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
 
 
 class Blow:
@@ -144,7 +150,7 @@ def check_all_is_well(task: Task, launcher: Launcher, kept: bytes, kills: int) -
     assert len(left) <= kills, left
 
 
-@pytest.mark.parametrize("kind", [Profiling, Metering, Telling, Evaluating, Pruning])
+@pytest.mark.parametrize("kind", [Profiling, Telling, *seldom(Metering, Evaluating, Pruning)])
 def test_a_command_that_is_killed_loses_nothing_and_goes_on(
     kind: type[Task], tmp_path: Path, launcher: Launcher, journal: bytes
 ) -> None:
@@ -209,7 +215,9 @@ def sizes_of(kind: type[Task], folder: Path, launcher: Launcher, journal: bytes)
     return sorted({*near, *((low + high) // 2 for low, high in itertools.pairwise(near))})
 
 
-@pytest.mark.parametrize("kind", [Profiling, Telling, Evaluating, Estimating, Reporting, Pruning])
+@pytest.mark.parametrize(
+    "kind", [Profiling, Estimating, Reporting, *seldom(Telling, Evaluating, Pruning)]
+)
 def test_a_full_disk_is_told_in_a_line_and_harms_nothing(
     kind: type[Task], tmp_path: Path, launcher: Launcher, journal: bytes
 ) -> None:
@@ -266,7 +274,7 @@ def test_a_clock_that_is_set_back_costs_no_second(
     assert estimate.energy_j > 0 and estimate.time_s > 0
 
 
-@pytest.mark.parametrize("kind", [Profiling, Telling, Evaluating])
+@pytest.mark.parametrize("kind", [Profiling, *seldom(Telling, Evaluating)])
 def test_the_second_writer_is_refused_in_a_line(
     kind: type[Task], tmp_path: Path, launcher: Launcher, journal: bytes
 ) -> None:

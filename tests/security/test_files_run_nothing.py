@@ -158,16 +158,17 @@ def test_nor_does_its_start() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("name", ["torch.os.system", "torch.load", "torch.Tensor._x.__get__"])
-def test_the_runner_calls_only_operations_on_tensors(name: str) -> None:
+def test_the_runner_calls_only_operations_on_tensors() -> None:
     runner = Path(ampere.__file__).parents[2] / "examples" / "runner.py"
-    line = json.dumps({"layers": [], "network": {
+    lines = [json.dumps({"layers": [], "network": {
         "optimizer": "sgd", "loss": "auto",
         "inputs": [{"shape": [2, 3], "dtype": "float32", "grad": False}],
         "calls": [{"op": name, "inputs": [f"touch {CANARY}"]}], "result": {"value": 1},
-    }})  # fmt: skip
-    Path("todo.jsonl").write_text(line + "\n")
+    }}) for name in ("torch.os.system", "torch.load", "torch.Tensor._x.__get__")]  # fmt: skip
+    Path("todo.jsonl").write_text("\n".join(lines) + "\n")
     done = subprocess.run(
         [sys.executable, str(runner), "todo.jsonl"], capture_output=True, text=True, check=True
     )
-    assert "Error" in json.loads(done.stdout)["failed"]
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(lines)
+    assert all("Error" in answer["failed"] for answer in answers)

@@ -119,7 +119,7 @@ def test_a_gross_fault_is_flagged_among_few_rows_too(rows: int, factor: float) -
 @pytest.mark.parametrize("rows", [3, 4, 5, 6, 7])
 def test_honest_rows_are_never_called_gross(rows: int) -> None:
     """Tiny and huge ones beside each other, with noise, cost what their sizes make them cost."""
-    for seed in range(8):
+    for seed in range(3):
         rng = random.Random(seed)
         widths = [round(2 ** rng.uniform(0, 12)) for _ in range(rows)]
         told = [measured(w, math.exp(rng.gauss(0, 0.2))) for w in widths]

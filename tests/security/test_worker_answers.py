@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ampere.core.workloads import IDLE, Workload
+from ampere.core.workloads import IDLE, REFERENCE
 from ampere.devices import worker_process
 from ampere.devices.worker_process import LONGEST, NoAnswer, WorkerProcess
 from ampere.errors import AmpereError, DeviceError, MeasurementFailed, MeterError, MeterFault
@@ -205,7 +205,7 @@ def test_a_handle_is_one_workloads_alone(tmp_path: Path) -> None:
     with HostileDevice(tmp_path) as device:
         device.load(IDLE)
         with pytest.raises(DeviceError, match="handle must be that of no other workload, not 1"):
-            device.load(Workload(stage="reference"))
+            device.load(REFERENCE)
 
 
 def test_nobody_is_waited_for_because_of_what_he_says(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ class Hiccuping(FakeDevice):
 
     def burst(self, handle: int, steps: int) -> Burst:
         burst = super().burst(handle, steps)
-        if self.loaded[handle].layers and (self.bursts[handle] + 3 * handle) % 8 == 0:
+        if self.loaded[handle].stage == "step" and (self.bursts[handle] + 3 * handle) % 8 == 0:
             return Burst(steps, 5 * burst.energy_j, 5 * burst.time_s)
         return burst
 

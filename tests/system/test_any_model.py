@@ -28,11 +28,12 @@ from ampere.core.training import Training
 from ampere.core.variants import isolate
 from ampere.core.workloads import Settings, Workload
 from ampere.errors import ModelError
+from ampere.frameworks.models import plan_variants
 from ampere.pytorch.graph.counter import backward
 from ampere.pytorch.graph.model_reading import ModelReading, read_layers, read_model
 from ampere.pytorch.graph.recorder import tensors_in
 from ampere.pytorch.graph.trace import trace
-from ampere.pytorch.models import plan_variants, read_whole
+from ampere.pytorch.models import read_whole
 from ampere.pytorch.models import resize as resize_model
 from ampere.pytorch.runtime.builder import build
 from ampere.pytorch.runtime.trainer import make_trainer, synthetic_inputs
@@ -276,7 +277,7 @@ def test_every_kind_has_a_variant_that_trains(name: str) -> None:
         make_trainer(Workload(variant.layers), Settings()).step()
 
 
-@pytest.mark.parametrize("name", ["unet", "encoder_decoder"])
+@pytest.mark.parametrize("name", ["unet", pytest.param("encoder_decoder", marks=pytest.mark.slow)])
 def test_a_profile_estimates_resized_models_to_the_joule(name: str, tmp_path: Path) -> None:
     reference = REFERENCES[name]
     model = reference.build(reference.width)

@@ -16,7 +16,7 @@ from ampere.acquisition import loop
 from ampere.core.boundary.trust import ForeignText
 from ampere.core.layers import Features, Role
 from ampere.core.training import Training
-from ampere.core.workloads import ModelSpec, Workload
+from ampere.core.workloads import REFERENCE, ModelSpec, Workload
 from ampere.errors import DataError, ModelError
 from ampere.estimators.base import Cost
 from ampere.meters.base import Provenance
@@ -53,7 +53,7 @@ def net() -> nn.Module:
 
 
 def losses(device: FakeDevice) -> set[str]:
-    ends = [work.layers[-1].kind for work in device.seen if work.layers]
+    ends = [work.layers[-1].kind for work in device.seen if work.layers and work != REFERENCE]
     return {kind.attributes.get("loss", "auto") for kind in ends if kind.role is Role.LAST}
 
 

@@ -26,7 +26,7 @@ TO_BE_WRITTEN = {
     "tests/meters/test_plug.py",
 }
 ENTRY_POINTS = {"ampere.commands", "ampere.meters", "ampere.sinks"}
-ROOMS = ["benchmarks", "docs", "examples", "paper", "src", "tests"]
+ROOMS = ["benchmarks", "docs", "examples", "paper", "src", "tests", "website"]
 FILES = [path.as_posix() for room in ROOMS for path in (ROOT / room).rglob("*.*")]
 
 

@@ -24,8 +24,8 @@ from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, LayerKind
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Workload
+from ampere.frameworks.models import layers_of, plan_variants
 from ampere.pytorch.graph.model_reading import read_model
-from ampere.pytorch.models import layers_of, plan_variants
 from ampere.zoo.families import family_names
 from reference_models import REFERENCES
 

@@ -77,11 +77,14 @@ def test_without_torch_a_name_says_what_to_install() -> None:
     script = (
         "import sys; sys.modules['torch'] = None\n"
         "import ampere; ampere.fit; ampere.profile\n"
-        "try: ampere.read_layers\n"
+        "try: ampere.rebuild_model\n"
+        "except ModuleNotFoundError as error: print(error.name, error)\n"
+        "try: ampere.read_layers('zoo:lenet5')\n"
         "except ModuleNotFoundError as error: print(error.name, error)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (
-        done.stdout
-        == "torch ampere.read_layers needs PyTorch: pip install 'ampere-energy[torch]'\n"
-    )
+    install = "pip install 'ampere-energy[torch]'"
+    assert done.stdout.splitlines() == [
+        f"torch ampere.rebuild_model needs PyTorch: {install}",
+        f"torch this needs PyTorch: {install}",
+    ]

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 # Pages of results, whole; of pages that explain, the sections that tell results.
 WHOLE = (ROOT / "docs" / "results.md", *sorted((ROOT / "docs" / "paper").glob("*.md")))
 SECTIONS = {
-    ROOT / "README.md": ("Prune to a budget", "How good it is"),
+    ROOT / "README.md": ("How good it is",),
     ROOT / "docs" / "pruning.md": ("How channels are followed", "How well it works"),
 }
 FIGURE = re.compile(r"\d ?%|\d (?:ms|s|seconds|million)\b|\| [\d.]+ \|")

@@ -11,15 +11,16 @@ from dataclasses import replace
 from ampere.acquisition.families import Network, members
 from ampere.acquisition.loop import reference_of
 from ampere.acquisition.progress import Event, Watch, unwatched
-from ampere.core.fingerprint import refuse_to_mix
+from ampere.core.fingerprint import refuse_to_mix, runtime_of
 from ampere.core.layers import network_identity
 from ampere.core.workloads import ModelSpec
 from ampere.devices.base import Device
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Fit, usable
 from ampere.estimators.baselines.flops import fit_flops, fit_flops_affine
-from ampere.estimators.baselines.neuralpower import fit_neuralpower
+from ampere.estimators.baselines.neuralpower import STAGES, fit_neuralpower
 from ampere.estimators.baselines.roofline import fit_roofline
+from ampere.estimators.intervals import interval
 from ampere.estimators.paper import fit_paper
 from ampere.evaluation.evaluation import Evaluation, ModelResult
 from ampere.evaluation.extrapolation import STEPS
@@ -31,7 +32,8 @@ from ampere.evaluation.metering import (
     meter_unseen,
     single_stages,
 )
-from ampere.profiles.estimate import interval
+from ampere.frameworks.models import layers_of
+from ampere.frameworks.runtimes import stages_of
 from ampere.profiles.profile import Profile
 from ampere.records.journal import Journal
 from ampere.records.measurement import Measurement
@@ -44,6 +46,7 @@ BASELINES: Mapping[str, Callable[[Sequence[Measurement]], Fit]] = {
     "flops_affine": fit_flops_affine,
     "neuralpower": fit_neuralpower,
 }
+NEEDS_STAGES = "neuralpower"
 
 
 def evaluate(
@@ -61,8 +64,8 @@ def evaluate(
 ) -> Evaluation:
     """Sample unseen models of a family, meter them interleaved, compare with every method.
 
-    NeuralPower needs single stages of its own; they are kept in the profile. The metered models
-    are not: they must stay unseen.
+    NeuralPower needs single stages of its own, which are kept in the profile; where a runtime has
+    none it is left out. The metered models are not kept: they must stay unseen.
     """
     if unknown := set(baselines) - set(BASELINES):
         raise DataError(f"no baseline {min(unknown)!r}: use some of {', '.join(BASELINES)}")
@@ -71,10 +74,17 @@ def evaluate(
     profile = Profile(tuple(journal.measurements), journal.header)
     drawn = _draw_unseen(spec, journal, models, seed)
     _refuse_uncovered(drawn, profile)
-    if "neuralpower" in baselines:
+    runtime = runtime_of(device.fingerprint)
+    left_out = () if set(STAGES) <= set(stages_of(runtime)) else (NEEDS_STAGES,)
+    chosen = [name for name in BASELINES if name in baselines and name not in left_out]
+    if NEEDS_STAGES in chosen:
         _meter_single_stages(spec, journal, device, effort, watch)
-    others = [fit(journal.measurements) for name, fit in BASELINES.items() if name in baselines]
-    return compare(drawn, profile, others, journal, device, steps=steps, effort=effort, watch=watch)
+    others = [BASELINES[name](journal.measurements) for name in chosen]
+    found = compare(
+        drawn, profile, others, journal, device, steps=steps, effort=effort, watch=watch
+    )
+    notes = [f"{name}: the runtime {runtime} has no stages to meter alone" for name in left_out]
+    return replace(found, left_out=tuple(notes))
 
 
 def compare(
@@ -173,8 +183,6 @@ def _meter_single_stages(
     spec: ModelSpec, journal: Journal, device: Device, effort: Effort | None, watch: Watch
 ) -> None:
     """What NeuralPower lacks, into the journal."""
-    from ampere.pytorch.models import layers_of
-
     usual = effort or Effort()
     short = replace(SINGLE_STAGES, accept_busy=usual.accept_busy, patience_s=usual.patience_s)
     nominal = reference_of(journal.header, device, effort)

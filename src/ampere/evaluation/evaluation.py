@@ -67,6 +67,7 @@ class Evaluation:
     device: str
     provenance: Provenance
     seconds: float
+    left_out: tuple[str, ...] = ()  # methods that the runtime does not allow, with the reason
 
     @property
     def methods(self) -> list[str]:
@@ -111,6 +112,7 @@ class Evaluation:
             "device": self.device,
             "provenance": self.provenance.value,
             "failed": list(self.failed),
+            **({"left_out": list(self.left_out)} if self.left_out else {}),
             "models": [result.to_json() for result in self.results],
         }
 
@@ -143,6 +145,7 @@ class Evaluation:
             ("device", self.device),
             ("energy", f"joules are {self.provenance.origin}"),
             *(("failed", text) for text in self.failed),
+            *(("left out", text) for text in self.left_out),
         ]
         return Page(
             f"Estimates of {units.plural(len(self.results), 'unseen model')} against metered ones",

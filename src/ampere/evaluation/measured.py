@@ -8,9 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ampere.core import units
-from ampere.core.fingerprint import Fingerprint, crowding, describe_device, takes_all_cores
+from ampere.core.fingerprint import (
+    Fingerprint,
+    crowding,
+    describe_device,
+    runtime_of,
+    takes_all_cores,
+)
 from ampere.core.page import Page
 from ampere.core.types import Json
+from ampere.frameworks.models import is_translation, runtime_facts
 from ampere.meters.base import Provenance
 from ampere.profiles.doubts import row_doubts
 from ampere.records.measurement import REACH, Measurement
@@ -128,10 +135,15 @@ class Measured:
                 ("idle", f"{units.joules(self.idle_j or 0.0)} of it the device takes anyway"),
                 ("energy", f"joules are {self.provenance.origin}"),
                 ("device", describe_device(self.fingerprint)),
+                *self._runtime(),
                 ("not in it", "data loading, validation"),
                 *(("warning", text) for text in self.doubts),
             ],
         )
+
+    def _runtime(self) -> list[tuple[str, str]]:
+        runtime = runtime_of(self.fingerprint)
+        return runtime_facts(runtime, is_translation(self.rows[-1].layers, runtime))
 
     def _again(self) -> str:
         """How it repeats in another sitting, and how that is known."""

@@ -23,6 +23,7 @@ from ampere.core.workloads import WorkloadIdentity, workload_identity
 from ampere.devices.base import Device
 from ampere.estimators.baselines.neuralpower import isolated_workloads
 from ampere.evaluation.extrapolation import STEPS, extrapolate
+from ampere.frameworks.models import plan_variants
 from ampere.records.measurement import Measurement
 from ampere.sittings.effort import Effort
 from ampere.sittings.measure import measure
@@ -150,8 +151,6 @@ def meter_unseen(
 
 def single_stages(layers: Sequence[Layer], levels: int | None = None) -> list[Network]:
     """Forward, backward and update of each kind alone, at a few widths: NeuralPower's networks."""
-    from ampere.pytorch.models import plan_variants
-
     kinds = {layer.kind.name for layer in layers}
     return [
         Network(f"{workload.stage} of {alone[0].kind.operation} alone", workload, alone)

@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from ampere.core import units
@@ -37,7 +36,7 @@ from ampere.gates.ledger import Ledger
 from ampere.gates.odometer import Odometer
 from ampere.gates.outlook import Outlook
 from ampere.gates.sinks.base import Sink
-from ampere.gates.story import End, Reason, Start, Status, Verdict, last_event, last_run
+from ampere.gates.story import End, Reason, Start, Status, Verdict, Watching, last_event, last_run
 from ampere.gates.telling import Teller, say
 from ampere.gates.terms import STOP, WARN, Terms
 from ampere.meters.base import Meter, Provenance
@@ -52,7 +51,7 @@ AHEAD = 1.2  # times the seconds to the next look
 T = TypeVar("T")
 
 
-class Gate:
+class Gate(Watching):
     """Counts the joules of a training run, forecasts them, and stops it inside its budget.
 
     Args:
@@ -101,19 +100,6 @@ class Gate:
         self._exceeded = False
         self._outside: int | None = None  # the first step that was told from outside
         self._next_look_s = self._next_tell_s = -math.inf
-
-    def __enter__(self) -> Gate:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        interrupted = isinstance(error, KeyboardInterrupt)  # by a person: nothing has failed
-        self.finish(None if error is None else Reason.LEFT if interrupted else Reason.FAILED)
 
     def start(self) -> None:
         """Open the meter and begin to count; after an end it goes on from there.

@@ -36,13 +36,12 @@ from ampere.profiles.library import open_library
 from ampere.profiles.profile import Profile
 
 if TYPE_CHECKING:
-    from torch import nn
-
+    from ampere.core.boundary.example_inputs import Input
     from ampere.core.layers import Layer
     from ampere.core.training import Training
+    from ampere.frameworks.readers import Model
     from ampere.gates.terms import OnExceed
     from ampere.profiles.estimate import Estimate
-    from ampere.pytorch.models import Input
 
 OTHER_METER_STD = 0.3  # of an estimate whose joules are of another meter than the run's
 MOST_PARTS = 1000  # layers that a story tells
@@ -83,7 +82,7 @@ class Wish:
 
 
 def gate(
-    model: nn.Module | str | Sequence[Layer] | None = None,
+    model: Model | Sequence[Layer] | None = None,
     input: Input | None = None,
     *,
     budget: str | float | Budget | None = None,

@@ -17,13 +17,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TypeAlias
+from types import TracebackType
+from typing import TypeAlias, TypeVar
 
 from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.boundary.files import is_there, read_whole
 from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
+
+W = TypeVar("W", bound="Watching")
 
 FILE = "gate.jsonl"
 VERSION = 1
@@ -348,3 +351,28 @@ def _texts(fields: Fields, name: str) -> tuple[str, ...]:
             raise DataError(f"{place} must be a short text")
         texts.append(item)
     return tuple(texts)
+
+
+class Watching:
+    """Something that is started and finished around a training, or entered by `with`."""
+
+    def start(self) -> None:
+        """Begin to count."""
+        raise NotImplementedError
+
+    def finish(self, reason: Reason | None = None) -> None:
+        """Tell the end."""
+        raise NotImplementedError
+
+    def __enter__(self: W) -> W:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        interrupted = isinstance(error, KeyboardInterrupt)  # by a person: nothing has failed
+        self.finish(None if error is None else Reason.LEFT if interrupted else Reason.FAILED)

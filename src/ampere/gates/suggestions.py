@@ -22,10 +22,9 @@ from ampere.profiles.profile import Profile
 from ampere.pruning.search import Search, WidthSearch, make_space
 
 if TYPE_CHECKING:
-    from torch import nn
-
+    from ampere.core.boundary.example_inputs import Input
     from ampere.core.layers import Layer
-    from ampere.pytorch.models import Input
+    from ampere.frameworks.readers import Model
 
 SLACK = 0.999  # so that rounding does not keep a job from fitting
 HALVINGS = 4  # of a batch
@@ -36,7 +35,7 @@ MOST_DEVICES = 3
 class Asked:
     """A job that somebody wants to run: which model, how long, on which profiled device."""
 
-    model: nn.Module | str | Sequence[Layer]
+    model: Model | Sequence[Layer]
     input: Input | None
     training: Training
     profile: Profile

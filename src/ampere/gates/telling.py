@@ -6,6 +6,7 @@ A sink that fails is told once and left out from then on: no training ends becau
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -68,4 +69,12 @@ class Teller:
                 tell(sink)
             except Exception as error:
                 self._sinks.remove(sink)
-                self.note(f"{type(sink).__name__} fails ({error}): it is told nothing any more")
+                name = getattr(sink, "name", type(sink).__name__)
+                self.note(f"the sink {name} fails ({_why(error)}): it is told nothing any more")
+
+
+def _why(error: Exception) -> str:
+    """What went wrong; of a file or a folder, which one."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error)

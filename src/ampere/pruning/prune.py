@@ -35,8 +35,8 @@ from ampere.pruning.verify import Verification, Verified, Verifier
 if TYPE_CHECKING:
     from torch import nn
 
+    from ampere.core.boundary.example_inputs import Input
     from ampere.core.training import Training
-    from ampere.pytorch.models import Input
     from ampere.pytorch.pruning.slimmer import Slim, Slimmer
 
 FEW = 12  # measurements of a profile: with fewer, search finds where it errs

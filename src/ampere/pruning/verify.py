@@ -17,6 +17,7 @@ from ampere.core.layers import Layer
 from ampere.core.workloads import Workload
 from ampere.devices.base import Device
 from ampere.errors import DataError
+from ampere.frameworks.models import with_features
 from ampere.profiles.profile import Profile
 from ampere.pruning.search import Candidates
 from ampere.records.measurement import Measurement, succeeded
@@ -104,8 +105,6 @@ class Verifier:
         return Verified(inside or candidates[:1], whole, metered, dropped)
 
     def _measure(self, candidates: Candidates) -> list[Measurement]:
-        from ampere.pytorch.graph.counter import with_features
-
         count = len(candidates)
         self.watch("metering both models" if count == 1 else f"metering {count} candidates")
         networks = [tuple(self.layers)] + [

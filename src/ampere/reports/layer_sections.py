@@ -15,9 +15,10 @@ from ampere.core import units
 from ampere.core.program.widths import Widths
 from ampere.estimators.base import Share, usable
 from ampere.estimators.encoding import STEP
+from ampere.estimators.intervals import interval
 from ampere.profiles.breakdown import ITSELF, PARTS, Division, Portion
 from ampere.profiles.cautions import NOTABLE
-from ampere.profiles.estimate import Estimate, interval
+from ampere.profiles.estimate import Estimate
 from ampere.profiles.landscape import Landscape, landscapes
 from ampere.profiles.profile import Profile
 from ampere.reports.charts import Bar, Dot, band, bars

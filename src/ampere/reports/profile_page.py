@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ampere.core import units
+from ampere.core.boundary.example_inputs import Input
 from ampere.core.layers import Layer
+from ampere.core.program.structure import TORCH
 from ampere.core.types import Json
 from ampere.core.variants import MOST_LAYERS
 from ampere.errors import DataError
 from ampere.estimators.base import typical_error, usable
+from ampere.frameworks.readers import Model
 from ampere.profiles.breakdown import Division, divide
 from ampere.profiles.leave_one_out import Validation, validate
 from ampere.profiles.profile import Profile
@@ -25,15 +27,10 @@ from ampere.reports.labels import SORTS, moment, network_of, sort_of, took
 from ampere.reports.layer_sections import landscape_parts, operation_parts, portion_parts
 from ampere.reports.parts import Facts, Figure, Part, Section, Table, Text
 
-if TYPE_CHECKING:
-    from torch import nn
-
-    from ampere.pytorch.models import Input
-
 
 def report(
     profile: Profile,
-    model: nn.Module | str | Sequence[Layer] | None = None,
+    model: Model | Sequence[Layer] | None = None,
     input: Input | None = None,
 ) -> Report:
     """A page on a profile.
@@ -56,7 +53,7 @@ def report(
     against = f"Estimated against {profile.provenance.metered}"
     return Report(
         title=f"Energy profile of {made_for}" if made_for else "Energy profile",
-        lead=f"{profile.device}. Joules are {profile.provenance.origin}.",
+        lead=f"{profile.device}. Joules are {profile.provenance.origin}.{_trained_by(profile)}",
         highlights=tuple(_highlights(profile, division, validation)),
         sections=(
             Section("Read with care", _warnings(profile)),
@@ -69,6 +66,11 @@ def report(
             Section("All rows", (_rows(profile),)),
         ),
     )
+
+
+def _trained_by(profile: Profile) -> str:
+    """Who trains there, where it is not torch."""
+    return "" if profile.runtime == TORCH else f" They are of training by {profile.runtime}."
 
 
 def _operations(profile: Profile, division: Division) -> Iterator[Section]:
@@ -109,6 +111,7 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
     facts = [
         ("device", profile.device),
         ("meter", f"{header.meter.get('name', units.UNKNOWN)}{_in_words(settings)}"),
+        *([] if profile.runtime == TORCH else [("runtime", profile.runtime)]),
         ("joules", f"are {profile.provenance.origin}"),
         ("begun", moment(header.created)),
         ("rows", ", ".join(units.plural(count, sort) for count, sort in counts if count)),

@@ -37,6 +37,7 @@ def test_a_trial_scores_as_the_kept_data_say(lab: Laboratory) -> None:
     assert trial.mape(trial.profile.fit) == pytest.approx(score["mape"]["additive"])
 
 
+@pytest.mark.slow
 def test_members_that_were_profiled_are_not_unseen(lab: Laboratory) -> None:
     trial = trial_of(lab, BENCHES["tx2"], "lstm")
     profiled = {network_identity(row.layers) for row in trial.networks}
@@ -46,6 +47,7 @@ def test_members_that_were_profiled_are_not_unseen(lab: Laboratory) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_trial_is_made_once(lab: Laboratory) -> None:
     assert trial_of(lab, BENCHES["tx2"], "lstm") is trial_of(lab, BENCHES["tx2"], "lstm")
 

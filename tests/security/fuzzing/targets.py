@@ -33,7 +33,9 @@ from ampere.devices.worker_device import WorkerDevice
 from ampere.devices.worker_process import WorkerProcess
 from ampere.errors import LONGEST, AmpereError
 from ampere.estimators.base import usable
+from ampere.fleet.federation.attendance import Attendance
 from ampere.fleet.federation.quotes import Quote
+from ampere.fleet.federation.register import restore, told
 from ampere.fleet.federation.rounds import Candidate, choose
 from ampere.fleet.federation.rounds import Terms as RoundTerms
 from ampere.fleet.files.jobs import read_jobs
@@ -452,8 +454,12 @@ def _fleet_seeds() -> list[bytes]:
     battery = 'battery = "20Wh"\ncharge = "80%"\nreserve = "0 J"\nidle_w = 1.5\nslots = 2\n'
     times = 'available = ["0h-8h", "20h-"]\ncharging = [{from = "2h", to = "4h", power_w = 9}]\n'
     rates = 'carbon = "hours.csv"\nprice = "0.30EUR/kWh"\n'
-    defaults = '[defaults]\nreserve = "10%"\ncarbon = "FR"\n'
-    return [text.encode() for text in (plain, plain + battery + times + rates, defaults + plain)]
+    defaults = '[defaults]\nreserve = "10%"\ncarbon = "FR"\nzone = "Europe/Berlin"\n'
+    night = "charging = [{from = 22:00:00, to = 06:00:00, power_w = 9}]\n"
+    later = "available = [{from = 2050-01-01T00:00:00+01:00}, {to = 2050-02-01T00:00:00}]\n"
+    moments = defaults + plain + 'battery = "20Wh"\n' + night + later
+    texts = (plain, plain + battery + times + rates, defaults + plain, moments)
+    return [text.encode() for text in texts]
 
 
 def _jobs(data: bytes, slow: bool) -> None:
@@ -471,7 +477,12 @@ def _jobs_seeds() -> list[bytes]:
     trained = 'priority = 2\nshrink = "50%"\nbatch_size = 32\noptimizer = "adam"\namp = true\n'
     fed = 'input = "3x32x32"\nloss = "mse"\ndtype = "float32"\ndata_s_per_batch = 0.1\n'
     other = '[[job]]\nname = "b"\nlayers = "layers.jsonl"\nepochs = 2\nsamples = 9\n'
-    texts = (plain + placing + trained + fed, "[defaults]\nsteps = 3\n" + plain + other)
+    moments = 'zone = "+01:00"\nearliest = 06:00:00\ndeadline = 2040-11-19T06:00:00Z\n'
+    texts = (
+        plain + placing + trained + fed,
+        "[defaults]\nsteps = 3\n" + plain + other,
+        plain + moments,
+    )
     return [text.encode() for text in texts]
 
 
@@ -554,6 +565,30 @@ def require_a_line(error: AmpereError) -> None:
     assert text and len(text) <= LONGEST, f"{len(text)} characters"
 
 
+def _register(data: bytes, slow: bool) -> None:
+    """The book of a federation: rounds go on from it, and it is told as it was."""
+    book = Attendance(RoundTerms(2))
+    restore(book, parse_json(data))
+    again = Attendance(RoundTerms(2))
+    restore(again, json.loads(json.dumps(told(book), allow_nan=False)))
+    assert told(again) == told(book)
+    book.open_round(book.round + 1, book.entries)
+    book.to_ask()
+    book.choose()
+    book.close_round()
+
+
+def _register_seeds() -> list[bytes]:
+    book = Attendance(RoundTerms(1))
+    book.open_round(1, [7, 8, 2**63])
+    book.told(7, Quote(320, 20, 32.0, 35.0, battery=Battery(100.0, 400.0, 50.0)))
+    book.told(8, Quote(320, 20))
+    book.silent(2**63)
+    book.choose()
+    book.close_round()
+    return [json.dumps(told(book)).encode()]
+
+
 def _quotes(data: bytes, slow: bool) -> None:
     quote = Quote.from_json(parse_json(data))
     assert quote.usable_j >= 0
@@ -595,6 +630,7 @@ TARGETS = (
     Target("plan", _plan, _plan_seeds),
     Target("logbook", _logbook, _logbook_seeds),
     Target("quotes", _quotes, _quotes_seeds),
+    Target("register", _register, _register_seeds),
 )
 
 

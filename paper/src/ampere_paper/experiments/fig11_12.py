@@ -112,7 +112,7 @@ class Fig11And12(Experiment):
 
 def _surfaces(lab: Laboratory, trial: Trial) -> list[dict[str, Json]]:
     """A surface for each map size, and layers beside its samples that it has not seen."""
-    from ampere.pytorch.models import layers_of, plan_variants
+    from ampere.frameworks.models import layers_of, plan_variants
 
     fit = fit_paper(trial.variants)
     hidden = [

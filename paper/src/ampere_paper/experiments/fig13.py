@@ -175,7 +175,7 @@ def _cut(lab: Laboratory, trial: Trial, seed: int) -> dict[str, Json]:
 
     A device on which even the smallest CNN takes more than half refuses the energy-guided one.
     """
-    from ampere.pytorch.models import layers_of
+    from ampere.frameworks.models import layers_of
     from ampere.pytorch.pruning.tuner import seeded
 
     profile, cut, refused = trial.profile, {}, {}

@@ -167,7 +167,7 @@ class _Rows:
 
 def _measure(lab: Laboratory, bench: Bench, family: str) -> _Rows:
     """All measurements, in the order of the drawing above: members far apart."""
-    from ampere.pytorch.models import layers_of, plan_variants
+    from ampere.frameworks.models import layers_of, plan_variants
 
     sizes, spec = lab.sizes(bench), ModelSpec(f"zoo:{family}")
     drawn = list(itertools.islice(members(spec, random.Random(UNSEEN)), sizes.members(family)))

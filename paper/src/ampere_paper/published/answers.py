@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ampere.core.layers import Layer
 from ampere.errors import NotCovered
 from ampere.estimators.base import Fit
-from ampere.profiles.estimate import interval
+from ampere.estimators.intervals import interval
 from ampere.records.measurement import Measurement
 
 

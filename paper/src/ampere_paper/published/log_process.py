@@ -27,7 +27,7 @@ from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.core.types import Json
 from ampere.errors import DataError
-from ampere.profiles.estimate import CONFIDENCE
+from ampere.estimators.intervals import CONFIDENCE
 from ampere.records.measurement import Measurement
 from ampere_paper.published.answers import Answer
 

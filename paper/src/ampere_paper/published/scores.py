@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from ampere.core.groups import grouped
 from ampere.errors import DataError, NotCovered
-from ampere.profiles.estimate import CONFIDENCE
+from ampere.estimators.intervals import CONFIDENCE
 from ampere_paper.published.answers import Answer, Method
 from ampere_paper.published.cases import Case, Split
 from ampere_paper.published.extracts import Recorded, Tags

@@ -33,7 +33,7 @@ from ampere_paper.study.study import Contender, Curve, Study
 if TYPE_CHECKING:
     from torch import nn
 
-    from ampere.pytorch.models import Input
+    from ampere.core.boundary.example_inputs import Input
     from ampere.pytorch.pruning.slimmer import Slimmer
     from ampere.pytorch.pruning.tuner import Tuner
 

@@ -11,6 +11,9 @@ from typing import ClassVar
 from ampere.gates.sinks.base import in_run
 from ampere.gates.story import FILE, LONGEST_LINE, End, Event, Start, Status
 
+# Without O_BINARY, Windows would write other ends of lines.
+FLAGS = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
+
 
 class JsonLinesSink:
     """RUN/gate.jsonl, appended to: one line is one write, so that whoever reads sees whole ones."""
@@ -24,7 +27,7 @@ class JsonLinesSink:
     def start(self, start: Start) -> None:
         """Its first line, or that of a run that goes on."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        self._descriptor = os.open(self._path, FLAGS, 0o666)
         self._drop_half_a_line()
         self._write(start)
 
@@ -50,6 +53,7 @@ class JsonLinesSink:
         """What a crash or a full disk has cut off would make the next line unreadable."""
         size = os.fstat(self._descriptor).st_size
         begin = max(size - LONGEST_LINE, 0)
-        tail = os.pread(self._descriptor, size - begin, begin)
+        os.lseek(self._descriptor, begin, os.SEEK_SET)  # writes go to the end
+        tail = os.read(self._descriptor, size - begin)
         if tail and not tail.endswith(b"\n"):
             os.ftruncate(self._descriptor, begin + tail.rfind(b"\n") + 1)

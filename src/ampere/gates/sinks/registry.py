@@ -17,7 +17,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from ampere.errors import DataError
+from ampere.errors import DataError, MissingLibrary
 from ampere.gates import sinks
 from ampere.gates.sinks.base import Sink
 
@@ -41,7 +41,7 @@ def open_sink(spec: str | Sink, run: str | Path | None) -> Sink:
 
     Raises:
         DataError: There is no such sink or setting.
-        ModuleNotFoundError: Its library is not installed; the line names the extra.
+        MissingLibrary: Its library is not installed; the line names the extra.
     """
     if not isinstance(spec, str):
         return spec
@@ -54,7 +54,7 @@ def open_sink(spec: str | Sink, run: str | Path | None) -> Sink:
         title = getattr(make, "library", None)
         if title is None:
             raise
-        raise ModuleNotFoundError(
+        raise MissingLibrary(
             f"the sink {name} needs {title}: pip install 'ampere-energy[{name}]'", name=error.name
         ) from None
 
