@@ -24,7 +24,8 @@ from ampere.frameworks.runtimes import (
     runtime_entry,
     stages_of,
 )
-from ampere.integrations.station import SimulatedPurse, Station
+from ampere.integrations.purses import SimulatedPurse
+from ampere.integrations.station import Station
 from ampere.pytorch.graph.model_reading import read_layers
 
 from .contract import RuntimeContract, as_dialect

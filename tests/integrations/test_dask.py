@@ -29,7 +29,8 @@ from ampere.fleet.runs.orders import FLAT, Answer, ChunkOrder, Routine
 from ampere.fleet.runs.runner import Runner
 from ampere.integrations.dask import DaskEngine, Place, run_fleet
 from ampere.integrations.fleet_jobs import open_run, work_of
-from ampere.integrations.station import SimulatedPurse, Station
+from ampere.integrations.purses import SimulatedPurse
+from ampere.integrations.station import Station
 from fleet.crews import round_robin
 from integrations.fleets import (
     a_harbour,

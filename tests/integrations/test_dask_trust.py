@@ -22,7 +22,7 @@ from ampere.fleet.runs.runner import Runner
 from ampere.fleet.schedule import schedule
 from ampere.integrations.dask import DaskEngine, run_fleet
 from ampere.integrations.fleet_jobs import open_run
-from ampere.integrations.station import open_purse
+from ampere.integrations.purses import open_purse
 from ampere.meters.base import Provenance
 from ampere.profiles.profile import Profile
 from ampere.records.journal import Header

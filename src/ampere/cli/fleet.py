@@ -134,7 +134,8 @@ def join(
     """
     from ampere.integrations.crew import folder_of
     from ampere.integrations.dask import serve_station
-    from ampere.integrations.station import Station, open_purse
+    from ampere.integrations.purses import open_purse
+    from ampere.integrations.station import Station
 
     place = _place(at, tls)
     purse = open_purse(device, meter)
