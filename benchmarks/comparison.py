@@ -221,9 +221,7 @@ def said_table(kept: Said) -> list[str]:
         "ampere": of_ampere(kept),
     }
     table = ["| watched by | before | during | after |", "|---|---|---|---|"]
-    return table + [
-        f"| {named(kept, way)} | {' | '.join(cells)} |" for way, cells in rows.items()
-    ]
+    return table + [f"| {named(kept, way)} | {' | '.join(cells)} |" for way, cells in rows.items()]
 
 
 def named(kept: Said, way: str) -> str:
