@@ -43,10 +43,13 @@ PARTS = {
         " tutorials/prune tutorials/gate tutorials/fleet"
     ),
     "How-tos": (
-        "install ways commands devices meters library plain-data reading jobs survey carbon report"
+        "install versions ways commands devices meters library shared-profiles plain-data reading"
+        " jobs survey carbon report"
         " pruning searching gates integrations tracking watch fleet fleet-dask flower"
     ),
-    "Explanations": "method additive measuring joules simulated results reproducing security",
+    "Explanations": (
+        "method additive measuring joules simulated results reproducing security comparison"
+    ),
     "Reference": "reference/commands reference/api reference/files reference/errors journal",
     "Tables": (
         "paper/index paper/accuracy paper/published paper/recorded paper/transfer paper/pruning"
