@@ -126,7 +126,7 @@ def estimate(
     all is. Validation and data loading are in it where they are asked for. Several models are a
     table of totals; one that cannot be estimated is named, and the exit code is 1.
     """
-    layers, several = subjects.layers, len(subjects.each()) > 1
+    layers, several = subjects.layers, len(subjects.models or ()) > 1
     if after_steps is not None and (layers is not None or several):
         reason = "layers alone cannot run" if layers else "it learns of one alone"
         raise typer.BadParameter(f"--after-steps needs MODEL: {reason}")
