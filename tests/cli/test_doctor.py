@@ -187,7 +187,9 @@ def test_it_is_printed_as_was_agreed_on() -> None:
         Checkup(
             (
                 Finding("machine", OK, "Linux x86_64, Cortex-A72, 4 usable cores, 4 GiB"),
-                Finding("meter", NOTE, "auto takes cpu: joules are modelled", "see `ampere meters`"),
+                Finding(
+                    "meter", NOTE, "auto takes cpu: joules are modelled", "see `ampere meters`"
+                ),
                 Finding("name", FIX, "another \x1b[31mproject", "pip uninstall ampere"),
             )
         )

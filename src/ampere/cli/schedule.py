@@ -10,7 +10,7 @@ import typer
 
 from ampere.cli.command import Command
 from ampere.cli.options import AsJson, share
-from ampere.cli.shell import Answer, hint, json_text, say
+from ampere.cli.shell import Answer, hint, json_text
 
 if TYPE_CHECKING:
     from ampere.fleet.plan import Plan

@@ -1,8 +1,8 @@
 """Verbosity: how much a command tells besides its answer, as the user wished.
 
-    --quiet     errors and warnings only
-    usual       progress in short, and hints
-    --verbose   every step of progress, in full
+--quiet     errors and warnings only
+usual       progress in short, and hints
+--verbose   every step of progress, in full
 """
 
 from __future__ import annotations

@@ -154,7 +154,9 @@ def look_at_meters() -> list[Finding]:
 
     taken = next((meter for meter in describe_meters() if meter.default), None)
     if taken is None or taken.provenance is None:
-        return [Finding("meter", FIX, "auto finds no meter", "`ampere meters` says what each needs")]
+        return [
+            Finding("meter", FIX, "auto finds no meter", "`ampere meters` says what each needs")
+        ]
     text = f"auto takes {taken.name}: joules are {taken.provenance.origin}"
     if taken.provenance.metered == "measured":
         return [Finding("meter", OK, text)]
@@ -173,7 +175,9 @@ def look_at_runtimes() -> list[Finding]:
     findings = []
     for name, entry in RUNTIMES.items():
         if entry.version is None:
-            findings.append(Finding(name, NOTE, "not installed", f"to train with it: {entry.remedy}"))
+            findings.append(
+                Finding(name, NOTE, "not installed", f"to train with it: {entry.remedy}")
+            )
             continue
         try:
             find_runtime(name)

@@ -63,10 +63,12 @@ class Lineup:
         wh_unit, hours = units.same_unit([energy / 3600 for energy in energies], "Wh")
         seconds = [math.nan if each.time_s is None else each.time_s for each in estimates]
         s_unit, times = units.same_unit(seconds, "s")
-        intervals = [f"{low} – {high}" for low, high in zip(texts[n::2], texts[n + 1 :: 2], strict=True)]
-        shares = [units.percent(energy / energies[0]) for energy in energies]
+        intervals = [
+            f"{low} – {high}" for low, high in zip(texts[n::2], texts[n + 1 :: 2], strict=True)
+        ]
         names = [shortened(name, NAME) for name, _ in self.estimates]
         first = estimates[0]
+        shares = [_share(each, first) for each in estimates]
         return Page(
             f"{units.plural(n, 'model')}, {units.plural(first.steps, 'training step')} each",
             headers=("model", unit, "90 % interval", wh_unit, s_unit, "of first"),
@@ -95,3 +97,10 @@ class Lineup:
                     text = f"{rate.text(rate.of(estimate.energy_j))} at {rate}"
                     facts.append((title, f"{name}: {text}"))
         return sorted(facts, key=lambda fact: fact[0])
+
+
+def _share(estimate: Estimate, first: Estimate) -> str:
+    """What it takes of the first; totals that lack layers are not to be compared."""
+    if estimate.uncovered:
+        return "in part"
+    return units.UNKNOWN if first.uncovered else units.percent(estimate.energy_j / first.energy_j)
