@@ -1,8 +1,10 @@
 """Verbosity: how much a command tells besides its answer, as the user wished.
 
---quiet     errors and warnings only
-usual       progress in short, and hints
---verbose   every step of progress, in full
+    --quiet     errors and warnings only
+    usual       progress in short, and hints
+    --verbose   every step of progress, in full
+
+The answer itself is the same with each of them.
 """
 
 from __future__ import annotations
