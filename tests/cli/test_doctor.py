@@ -12,6 +12,7 @@ import pytest
 import ampere_energy
 from ampere.evaluation import checkup
 from ampere.evaluation.checkup import FIX, NOTE, OK, Checkup, Finding
+from ampere.frameworks import runtimes
 from ampere.frameworks.runtimes import RUNTIMES, Runtime, RuntimeEntry
 from ampere.meters import registry, surroundings
 from ampere.meters.base import Provenance
@@ -101,13 +102,14 @@ def test_a_look_that_fails_is_a_finding_and_others_are_made() -> None:
 
 
 def test_a_runtime_is_absent_broken_or_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(RUNTIMES):
-        monkeypatch.delitem(RUNTIMES, name)
-    monkeypatch.setitem(RUNTIMES, "a", RuntimeEntry("a", _absent, ("no-such-distribution",)))
-    monkeypatch.setitem(RUNTIMES, "b", RuntimeEntry("b", _absent, ("numpy",)))
-    monkeypatch.setitem(RUNTIMES, "c", RuntimeEntry("c", _broken, ("numpy",)))
     loaded: Any = object()
-    monkeypatch.setitem(RUNTIMES, "d", RuntimeEntry("d", lambda: loaded, ("numpy",)))
+    entries = (
+        RuntimeEntry("a", _absent, ("no-such-distribution",)),
+        RuntimeEntry("b", _absent, ("numpy",)),
+        RuntimeEntry("c", _broken, ("numpy",)),
+        RuntimeEntry("d", lambda: loaded, ("numpy",)),
+    )
+    monkeypatch.setattr(runtimes, "RUNTIMES", {entry.name: entry for entry in entries})
     absent, half, broken, there = checkup.look_at_runtimes()
     assert [absent.state, half.state, broken.state, there.state] == [NOTE, FIX, FIX, OK]
     assert absent.text == "not installed"

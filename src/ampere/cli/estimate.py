@@ -126,6 +126,7 @@ def estimate(
     all is. Validation and data loading are in it where they are asked for. Several models are a
     table of totals; one that cannot be estimated is named, and the exit code is 1.
     """
+    asked = [_named(subject, training) for subject in subjects.each()]
     layers, several = subjects.layers, len(subjects.models or ()) > 1
     if after_steps is not None and (layers is not None or several):
         reason = "layers alone cannot run" if layers else "it learns of one alone"
@@ -137,7 +138,6 @@ def estimate(
     if job.epochs is not None and layers is not None and training.batch_size is None:
         raise typer.BadParameter("--epochs with --layers needs --batch-size")
     carbon, price = rates.read()
-    asked = [_named(subject, training) for subject in subjects.each()]
     if path is None:
         if like_devices is None or after_steps is not None or method != "additive":
             raise typer.BadParameter(_NO_PROFILE)
@@ -158,7 +158,8 @@ def estimate(
 
 def _named(subject: Subject, training: TrainingOptions) -> Subject:
     """The same, with what was said of the model in its name."""
-    return subject if subject.model is None else Subject(training.named(subject.model))
+    name = training.named(subject.model or "")  # which refuses what does not go with layers, too
+    return subject if subject.model is None else Subject(name)
 
 
 def _measured(
