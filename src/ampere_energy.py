@@ -36,7 +36,12 @@ def obstacle() -> str | None:
     return f"another project named ampere (battery models) has overwritten ampere-energy: {REMEDY}"
 
 
+def is_shared(init: str) -> bool:
+    """Whether the other project's files lie beside our own `__init__.py`."""
+    return Path(init).with_name(THEIRS).is_file()
+
+
 def look_around(init: str) -> None:
     """Say so if the other project's files lie beside our own `__init__.py`."""
-    if Path(init).with_name(THEIRS).is_file():
+    if is_shared(init):
         print(f"warning: {SHARED}", file=sys.stderr)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import ampere
 from cli.runner import ampere_process, check_bad_line, run
+from golden_files import agreed
 
 COMMANDS = (
     *("meters", "layers", "profile", "estimate", "measure", "evaluate", "check", "ask", "tell"),
     *("align", "pulse", "calibrate", "prune", "report", "zoo", "survey", "reproduce", "card"),
-    *("gate", "run", "watch", "schedule", "runtimes"),
+    *("gate", "run", "watch", "schedule", "runtimes", "doctor"),
 )
 GROUPS = {
     "devices": ("list", "show", "add", "compare"),
@@ -62,3 +64,32 @@ def test_every_command_has_json() -> None:
 
 def test_an_unknown_command_is_said() -> None:
     check_bad_line("magic", 2, "magic")
+
+
+def test_alone_it_greets() -> None:
+    shown = run()
+    assert (shown.exit_code, shown.stderr) == (0, "")
+    assert shown.stdout == agreed("greeting.txt", shown.stdout)
+    done = ampere_process()
+    assert (done.returncode, done.stdout, done.stderr) == (0, shown.stdout, "")
+
+
+def test_a_group_alone_shows_its_help() -> None:
+    shown = run("fleet")
+    assert "Usage: " in shown.output
+    assert "  status  " in shown.output
+
+
+def test_a_shell_is_told_how_to_complete() -> None:
+    assert "--install-completion" in run("--help").stdout
+    assert "--install-completion" not in run("fleet", "--help").stdout
+    asked = {**os.environ, "_AMPERE_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
+    done = ampere_process(env={**asked, "COMP_WORDS": "ampere est"})
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["estimate"], "")
+    done = ampere_process(env={**os.environ, "_AMPERE_COMPLETE": "source_bash"})
+    assert done.returncode == 0
+    assert "_AMPERE_COMPLETE=complete_bash" in done.stdout
+
+
+def test_quiet_and_verbose_exclude_each_other() -> None:
+    check_bad_line("--quiet --verbose zoo", 2, "give either --quiet or --verbose")

@@ -11,6 +11,7 @@ import pytest
 
 from ampere.acquisition.progress import Event
 from ampere.cli import progress
+from ampere.cli.verbosity import Verbosity, speaking, verbosity
 
 
 class Terminal(io.StringIO):
@@ -67,3 +68,18 @@ def test_progress_is_drawn_at_most_four_times_a_second(
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) < 10
     assert lines[-1] == "1000/1000 done"
+
+
+def test_quiet_shows_nothing_and_verbose_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    long = Event(f"networks {'x' * 300}", 0, 2, 0.0)
+    for wished, lines in ((Verbosity.QUIET, 0), (Verbosity.USUAL, 1), (Verbosity.VERBOSE, 2)):
+        with speaking(wished), progress.progress() as watch:
+            watch(long)
+            watch(long)
+        told = capsys.readouterr().err.splitlines()
+        assert len(told) == lines
+        assert all(("x" * 300 in line) == (wished is Verbosity.VERBOSE) for line in told)
+        assert all(len(line) <= 110 for line in told) or wished is Verbosity.VERBOSE
+    assert verbosity() is Verbosity.USUAL

@@ -8,9 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ampere.cli.shell import BROKEN_PIPE, json_text
+import pytest
+
+from ampere.cli.shell import BROKEN_PIPE, hint, json_text, say
+from ampere.cli.verbosity import Verbosity, speaking
 from cli.runner import answer, layers_file, run
-from fakes import plain_model
+from fakes import FakeDevice, plain_model
 
 
 def test_a_torn_profile_is_a_warning_in_a_line(told: Path, tmp_path: Path) -> None:
@@ -43,3 +46,21 @@ def test_numbers_that_are_not_known_are_null() -> None:
     text = json_text({"a": [float("nan"), (float("inf"), 1.5)], "b": {"c": None, "d": "×"}})
     assert json.loads(text) == {"a": [None, [None, 1.5]], "b": {"c": None, "d": "×"}}
     assert "\n" not in text
+
+
+def test_quiet_leaves_hints_out_and_keeps_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    with speaking(Verbosity.QUIET):
+        hint("wrote it")
+        say("warning: odd")
+    hint("wrote it")
+    assert capsys.readouterr().err.splitlines() == ["warning: odd", "wrote it"]
+
+
+def test_options_before_the_command_say_how_much_is_told(device: FakeDevice) -> None:
+    usual, quiet = run("check"), run("--quiet", "check")
+    assert "19/19 done" in usual.stderr
+    assert (quiet.exit_code, quiet.stderr) == (0, "")
+    assert "quiet     yes" in quiet.stdout
+    told = run("--verbose", "check").stderr.splitlines()
+    assert len(told) > len(usual.stderr.splitlines())
+    assert run("check").stderr  # as usual again

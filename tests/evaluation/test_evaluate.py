@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import ampere
-from ampere.acquisition.families import members, resample
+from ampere.acquisition.families import members, resample, resampled
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.loop import open_journal, run_profiler
 from ampere.acquisition.strategy import Strategy
@@ -151,3 +151,10 @@ def test_members_can_be_drawn_by_hand() -> None:
         each.name for each in ampere.sample("zoo:lenet5", 4, seed=5)[:3]
     ]
     assert drawn[0].layers == ampere.read_layers(drawn[0].name)
+
+
+def test_a_resampled_model_has_a_name_to_read() -> None:
+    layers = read("zoo:lenet5")
+    (drawn,) = itertools.islice(resampled("mine", layers, random.Random(0)), 1)
+    outs = [layer.widths["out"] for layer in drawn.layers[:-1]]
+    assert drawn.name == f"mine at widths {'-'.join(map(str, [*outs, outs[-1]]))}"

@@ -78,8 +78,13 @@ def resampled(name: str, layers: Sequence[Layer], rng: random.Random) -> Iterato
     """A network at distinct random widths, built from its layers."""
     for drawn in _distinct(lambda: resample(layers, rng)):
         counted = tuple(with_features(layer) for layer in drawn)
-        title = f"{name} {[dict(layer.widths) for layer in drawn]}"
-        yield Network(title, Workload(layers=counted), counted)
+        yield Network(f"{name} {widths_in_words(drawn)}", Workload(layers=counted), counted)
+
+
+def widths_in_words(layers: Sequence[Layer]) -> str:
+    """How wide layers are: `at widths 5-9-95`, for each what it gives, or takes if only that."""
+    widths = (list(layer.widths.values()) for layer in layers)
+    return f"at widths {'-'.join(str(own[-1]) for own in widths if own)}"
 
 
 def _distinct(draw: Callable[[], T]) -> Iterator[T]:

@@ -14,6 +14,7 @@ from ampere.cli.card import CARD
 from ampere.cli.check import CHECK
 from ampere.cli.command import Command, Group, flat, installed_commands
 from ampere.cli.devices import DEVICES
+from ampere.cli.doctor import DOCTOR
 from ampere.cli.estimate import ESTIMATE
 from ampere.cli.evaluate import EVALUATE
 from ampere.cli.fleet import FLEET
@@ -34,6 +35,7 @@ from ampere.cli.watch import WATCH
 from ampere.cli.zoo import ZOO
 
 COMMANDS: tuple[Command | Group, ...] = (  # in the order of `ampere --help`
+    DOCTOR,
     METERS,
     RUNTIMES,
     ZOO,
@@ -67,7 +69,17 @@ SETTINGS: dict[str, Any] = {
     "rich_markup_mode": None,
     "context_settings": {"help_option_names": ["--help", "-h"]},
 }
-app = typer.Typer(**SETTINGS)
+app = typer.Typer(**{**SETTINGS, "no_args_is_help": False, "add_completion": True})
+
+GREETING = """\
+ampere estimates the energy of training a neural network before you run it.
+
+To start with:
+  ampere doctor                                       what this machine has, and lacks
+  ampere profile zoo:lenet5 --profile lenet5.ampere   learn what layers cost here, once
+  ampere estimate zoo:lenet5 --profile lenet5.ampere  ask what training will cost
+
+All commands: ampere --help"""
 
 
 def _add(home: typer.Typer, command: Command) -> None:
@@ -97,12 +109,23 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def root(
+    ctx: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks of errors.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="No progress and no hints: warnings and errors only.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Every step of progress, a line each, in full.")
+    ] = False,
     version: Annotated[
         bool,
         typer.Option("--version", help="Show the version.", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
     """Energy and time that training a neural network will cost on a device, before running it."""
+    if quiet and verbose:
+        raise typer.BadParameter("give either --quiet or --verbose")
+    if ctx.invoked_subcommand is None:
+        typer.echo(GREETING)

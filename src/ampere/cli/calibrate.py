@@ -11,7 +11,7 @@ import typer
 
 from ampere.cli.command import Command
 from ampere.cli.options import AsJson
-from ampere.cli.shell import json_text, say
+from ampere.cli.shell import hint, json_text, say
 
 POOR = 0.2  # relative error of a fit that is worth a warning
 LEAST_W, MOST_W = 1e-6, 1e5  # of any machine that somebody trains on
@@ -49,7 +49,7 @@ def calibrate(
     else:
         name, settings = parse_meter(meter)
         with closing(open_meter(name, **settings)) as better:
-            calibration = _api.calibrate(better, watch=say)
+            calibration = _api.calibrate(better, watch=hint)
     if calibration.error is not None and calibration.error > POOR:
         say(
             f"warning: the model is off by {calibration.error:.0%}: was the machine doing something"

@@ -10,7 +10,7 @@ import typer
 from ampere.cli.command import Command, Group
 from ampere.cli.estimate import Subject
 from ampere.cli.options import AsJson, Job, Method, TrainingOptions
-from ampere.cli.shell import json_text, say
+from ampere.cli.shell import hint, json_text
 
 Folder = Annotated[
     Path,
@@ -115,7 +115,7 @@ def compare(
         from ampere.reports.comparison_page import report_comparison
 
         report_comparison(comparison).save(html)
-        say(f"wrote {html}: open it in a browser")
+        hint(f"wrote {html}: open it in a browser")
     return json_text(comparison.to_json()) if as_json else repr(comparison)
 
 

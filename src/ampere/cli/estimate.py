@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -27,13 +28,16 @@ from ampere.cli.options import (
     TrainingOptions,
     at_most,
 )
-from ampere.cli.shell import json_text, say
-from ampere.errors import NotCovered
+from ampere.cli.shell import Answer, json_text, say
+from ampere.errors import AmpereError, NotCovered
 
 if TYPE_CHECKING:
     from ampere.core.layers import Layer
     from ampere.profiles.estimate import Estimate
+    from ampere.profiles.job import Job as WholeJob
     from ampere.profiles.profile import Profile
+
+    Ask: TypeAlias = Callable[["Subject"], Estimate]
 
 _NO_PROFILE = (
     "--profile FILE is missing; --like-devices can do without it, but not with --after-steps or"
@@ -65,9 +69,33 @@ class Subject:
         return self.model or read_layer_file(self.layers or Path())
 
 
+@dataclass(frozen=True)
+class Subjects:
+    """What is asked about: a model, several of them, or plain layers."""
+
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="MODEL...", help=f"{FORMS}; several are a table of totals."),
+    ] = None
+    layers: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Layers as JSON instead of MODEL; needs no PyTorch."),
+    ] = None
+
+    def each(self) -> list[Subject]:
+        """Each alone; one that is named twice is asked about once."""
+        return [Subject(model) for model in dict.fromkeys(self.models or ())] or [
+            Subject(None, self.layers)
+        ]
+
+    def __post_init__(self) -> None:
+        if bool(self.models) == (self.layers is not None):
+            raise typer.BadParameter("give either MODEL or --layers")
+
+
 def estimate(
     training: TrainingOptions,
-    subject: Subject,
+    subjects: Subjects,
     path: Annotated[
         Path | None, typer.Option("--profile", metavar="FILE", help="The profile's file.")
     ] = None,
@@ -95,11 +123,14 @@ def estimate(
 
     Joules and seconds, with an interval and layer by layer, from a profile that covers its layers.
     With --like-devices, what it does not tell is borrowed from other devices; without --profile,
-    all is. Validation and data loading are in it where they are asked for.
+    all is. Validation and data loading are in it where they are asked for. Several models are a
+    table of totals; one that cannot be estimated is named, and the exit code is 1.
     """
-    model, layers = training.named(subject.model or "") or None, subject.layers
-    if after_steps is not None and model is None:
-        raise typer.BadParameter("--after-steps needs MODEL: layers alone cannot run")
+    asked = [_named(subject, training) for subject in subjects.each()]
+    layers, several = subjects.layers, len(subjects.models or ()) > 1
+    if after_steps is not None and (layers is not None or several):
+        reason = "layers alone cannot run" if layers else "it learns of one alone"
+        raise typer.BadParameter(f"--after-steps needs MODEL: {reason}")
     if after_steps is None and (machine != Machine() or accept_busy):
         raise typer.BadParameter("--device, its settings and --accept-busy go with --after-steps")
     if layers is not None and training != TrainingOptions(batch_size=training.batch_size):
@@ -110,29 +141,73 @@ def estimate(
     if path is None:
         if like_devices is None or after_steps is not None or method != "additive":
             raise typer.BadParameter(_NO_PROFILE)
-        unmeasured = _unmeasured(subject, training, job, around, battery_wh, like_devices)
-        return _printed(unmeasured.at_rates(carbon, price, time.time()), as_json)
-    profile = _loaded(path, method, like_devices)
+        ask = _unmeasured(training, job, around, battery_wh, like_devices)
+    else:
+        profile = _loaded(path, method, like_devices)
+        if after_steps is not None and asked[0].model is not None:
+            profile = _sharpened(
+                profile, asked[0].model, training, after_steps, machine, any_device, accept_busy
+            )
+        ask = _measured(profile, path, training, around.job(job), battery_wh)
+
+    def answer(subject: Subject) -> Estimate:
+        return ask(subject).at_rates(carbon, price, time.time())
+
+    return _side_by_side(asked, answer, as_json) if several else _printed(answer(asked[0]), as_json)
+
+
+def _named(subject: Subject, training: TrainingOptions) -> Subject:
+    """The same, with what was said of the model in its name."""
+    name = training.named(subject.model or "")  # which refuses what does not go with layers, too
+    return subject if subject.model is None else Subject(name)
+
+
+def _measured(
+    profile: Profile,
+    path: Path,
+    training: TrainingOptions,
+    job: WholeJob | None,
+    battery_wh: float | None,
+) -> Ask:
+    """Who is asked: a profile."""
     settings = training.over(profile.training)
-    if after_steps is not None and model is not None:
-        profile = _sharpened(
-            profile, model, training, after_steps, machine, any_device, accept_busy
-        )
-    asked = model or subject.read()
-    try:
-        answer = profile.estimate(
-            asked,
-            training.input,
-            training=settings,
-            job=around.job(job),
-            battery_wh=battery_wh,
-        )
-    except NotCovered:
-        raise NotCovered(
-            f"{path} covers no layer of {model or layers}: {_made_for(profile)}; profile this model"
-            " first, with `ampere profile` and the same options"
-        ) from None
-    return _printed(answer.at_rates(carbon, price, time.time()), as_json)
+
+    def ask(subject: Subject) -> Estimate:
+        try:
+            return profile.estimate(
+                subject.read(), training.input, training=settings, job=job, battery_wh=battery_wh
+            )
+        except NotCovered:
+            raise NotCovered(
+                f"{path} covers no layer of {subject.model or subject.layers}:"
+                f" {_made_for(profile)}; profile this model first, with `ampere profile` and the"
+                " same options"
+            ) from None
+
+    return ask
+
+
+def _side_by_side(asked: Sequence[Subject], answer: Ask, as_json: bool) -> str:
+    """All of them in a table; one that fails is a line on standard error, and the others stand."""
+    from ampere.profiles.lineup import Lineup
+
+    names = tuple(str(subject.model) for subject in asked)
+    known: list[tuple[str, Estimate]] = []
+    failed: list[tuple[str, str]] = []
+    for name, subject in zip(names, asked, strict=True):
+        try:
+            known.append((name, answer(subject)))
+        except AmpereError as error:
+            said = str(error)
+            failed.append((name, said if name in said else f"{name}: {said}"))
+    lineup = Lineup(tuple(known), tuple(failed))
+    if as_json:
+        for text in lineup.warnings:
+            say(f"warning: {text}")
+    for _, text in failed:
+        say(f"error: {text}")
+    shown = repr(lineup) if known else ""
+    return Answer(json_text(lineup.to_json(names)) if as_json else shown, 1 if failed else 0)
 
 
 def _printed(answer: Estimate, as_json: bool) -> str:
@@ -158,27 +233,30 @@ def _loaded(path: Path, method: str, like_devices: str | None) -> Profile:
 
 
 def _unmeasured(
-    subject: Subject,
     training: TrainingOptions,
     job: Job,
     around: Around,
     battery_wh: float | None,
     like_devices: str,
-) -> Estimate:
-    """What other devices say of one that was never metered."""
+) -> Ask:
+    """Who is asked about a device that was never metered: others."""
     from ampere.profiles import borrowing
+    from ampere.profiles.whole_job import whole_job
 
     entries = borrowing.read_entries(like_devices)
     settings = training.over(borrowing.usual_training(entries))
-    asked = subject.read()
-    if isinstance(asked, str):
-        from ampere.frameworks.models import read
+    whole = around.job(job)
 
-        asked = read(asked, training.input, settings)
-    from ampere.profiles.whole_job import whole_job
+    def ask(subject: Subject) -> Estimate:
+        asked = subject.read()
+        if isinstance(asked, str):
+            from ampere.frameworks.models import read
 
-    step = borrowing.estimate_unmeasured(asked, entries, battery_wh=battery_wh)
-    return whole_job(step, around.job(job), batch_size=settings.batch_size, layers=asked)
+            asked = read(asked, training.input, settings)
+        step = borrowing.estimate_unmeasured(asked, entries, battery_wh=battery_wh)
+        return whole_job(step, whole, batch_size=settings.batch_size, layers=asked)
+
+    return ask
 
 
 def _sharpened(

@@ -102,6 +102,22 @@ def known_runtime(name: str | None) -> str | None:
     return name
 
 
+def _small_letters(name: str | None) -> str | None:
+    """An optimizer as torch spells it, AdamW, is the same one."""
+    return None if name is None else name.strip().lower()
+
+
+def _one_or_several(text: str | None) -> str | None:
+    """Refuse 3,64,64: commas stand between inputs, but sizes of one may be meant."""
+    sizes = (text or "").strip().split(",")
+    if text is None or len(sizes) < 2 or not all(size.isdecimal() for size in sizes):
+        return text
+    raise typer.BadParameter(
+        f"{text} may be one input or {len(sizes)}: write {'x'.join(sizes)} for one of these sizes,"
+        f" or '{', '.join(sizes)}' for {len(sizes)}"
+    )
+
+
 OWN_SETTINGS = ("simulated", "recorded")  # devices that have a runtime and a meter of their own
 FORMS = "zoo:lenet5, timm:resnet50, hf:bert, hf:DIR, path/file.py:factory, package.module:factory"
 Model = Annotated[
@@ -154,6 +170,7 @@ class TrainingOptions:
         typer.Option(
             metavar="SHAPES",
             help="One sample: 3x32x32, 128:int64<1000 for tokens, or both: 3x32x32, ids=128:int64.",
+            callback=_one_or_several,
         ),
     ] = None
     batch_size: Annotated[
@@ -170,6 +187,7 @@ class TrainingOptions:
         typer.Option(
             metavar="NAME",
             help="sgd, momentum, adam, adamw or rmsprop. Default: sgd, or the profile's own.",
+            callback=_small_letters,
         ),
     ] = None
     loss: Annotated[

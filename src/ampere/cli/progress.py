@@ -9,13 +9,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ampere.cli.shell import say
+from ampere.cli.verbosity import Verbosity, verbosity
 from ampere.core import units
-from ampere.core.page import printable
+from ampere.core.page import printable, shortened
 
 if TYPE_CHECKING:
     from ampere.acquisition.progress import Event, Watch
 
 PAUSE_S = 0.25
+LONGEST = 100  # characters of a line that says what is done; --verbose shows all
 
 
 @contextmanager
@@ -23,15 +25,21 @@ def progress() -> Iterator[Watch]:
     """A watch that shows what is being measured.
 
     Nothing is drawn by a timer: it is drawn between measurements, when an event comes, and at most
-    four times a second. The machine that would draw is the one that is being timed.
+    four times a second. The machine that would draw is the one that is being timed. With --quiet
+    nothing is shown, with --verbose every event is a line.
     """
-    with _bar() if sys.stderr.isatty() else _lines() as show:
+    told = verbosity()
+    if told is Verbosity.QUIET:
+        yield lambda event: None
+        return
+    in_full = told is Verbosity.VERBOSE
+    with _bar() if sys.stderr.isatty() and not in_full else _lines(in_full) as show:
         last_s = -PAUSE_S
 
         def watch(event: Event) -> None:
             nonlocal last_s
             now_s = time.monotonic()
-            if now_s - last_s >= PAUSE_S or event.done >= event.total:
+            if in_full or now_s - last_s >= PAUSE_S or event.done >= event.total:
                 last_s = now_s
                 show(event)
 
@@ -39,9 +47,10 @@ def progress() -> Iterator[Watch]:
 
 
 @contextmanager
-def _lines() -> Iterator[Watch]:
+def _lines(in_full: bool) -> Iterator[Watch]:
     def show(event: Event) -> None:
-        say(f"{event.done}/{event.total} {event.doing} {_left(event)}")
+        doing = event.doing if in_full else shortened(event.doing, LONGEST)
+        say(f"{event.done}/{event.total} {doing} {_left(event)}")
 
     yield show
 

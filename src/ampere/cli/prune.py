@@ -28,7 +28,7 @@ from ampere.cli.options import (
     above_zero,
     at_most,
 )
-from ampere.cli.shell import json_text, say
+from ampere.cli.shell import hint, json_text, say
 from ampere.errors import DataError
 
 if TYPE_CHECKING:
@@ -181,10 +181,10 @@ def prune(
             verification=_verification(stack, machine, care, any_device) if verify else None,
             seed=seed,
             folder=output,
-            watch=lambda doing: say(f"{doing} ..."),
+            watch=lambda doing: hint(f"{doing} ..."),
         )
     _save(pruning, output)
-    say(f"wrote {output}: model.py builds the model, model.safetensors holds its weights")
+    hint(f"wrote {output}: model.py builds the model, model.safetensors holds its weights")
     if as_json:
         for text in pruning.warnings:
             say(f"warning: {text}")

@@ -10,7 +10,7 @@ import typer
 from ampere.cli.command import Command
 from ampere.cli.gate import BudgetText, MeterText, OnExceed, Reserve, RunFolder, SinkNames
 from ampere.cli.options import STEPS, BatteryWh, Rates, at_most, not_below_zero
-from ampere.cli.shell import Answer, say
+from ampere.cli.shell import Answer, hint, say
 from ampere.cli.streams import answer_number
 from ampere.core import units
 
@@ -84,7 +84,7 @@ def run(
     told = f"{spent}{of}; joules are {gate.provenance.origin}"
     say(f"ampere: {told if gate.metered else 'nothing was metered'}")
     if code == STOPPED and folder is not None:
-        say(f"ampere: to go on: the same command with --resume and a larger --budget ({folder})")
+        hint(f"ampere: to go on: the same command with --resume and a larger --budget ({folder})")
     return Answer("", code)
 
 

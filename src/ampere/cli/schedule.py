@@ -10,7 +10,7 @@ import typer
 
 from ampere.cli.command import Command
 from ampere.cli.options import AsJson, share
-from ampere.cli.shell import Answer, json_text, say
+from ampere.cli.shell import Answer, hint, json_text
 
 if TYPE_CHECKING:
     from ampere.fleet.plan import Plan
@@ -83,7 +83,7 @@ def schedule(
     text = json_text(plan.to_json())
     if output is not None:
         _write(output, text)
-        say(f"wrote {output}: `ampere report {output} -o plan.html` shows it")
+        hint(f"wrote {output}: `ampere report {output} -o plan.html` shows it")
     return Answer(text if as_json else repr(plan), _code(plan))
 
 

@@ -9,13 +9,14 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
 
 from ampere.cli.streams import silence
+from ampere.cli.verbosity import Verbosity, speaking, verbosity
 from ampere.core.boundary.fields import LONG_TEXT
 from ampere.core.page import printable
 from ampere.core.types import Json
@@ -57,14 +58,16 @@ class Shell(TyperCommand):
 
     def invoke(self, ctx: Any) -> None:
         """Run the command and print its answer."""
-        debug = bool(ctx.find_root().params.get("debug"))
+        root = ctx.find_root().params
+        debug = bool(root.get("debug"))
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # a terminal that has no ×
         for param in self.params:
             _refuse_what_is_no_text(ctx, param)
         try:
-            answer = self._answer(ctx, debug)
+            with speaking(_wished(root)):
+                answer = self._answer(ctx, debug)
             if answer:  # `ask` has nothing to say when enough is known: an empty file then
                 _print(answer, debug)
             if isinstance(answer, Answer) and answer.code:
@@ -99,6 +102,12 @@ class Shell(TyperCommand):
             _end(f"error: there is not enough memory for this: {error}".rstrip(": "), 1, debug)
 
 
+def hint(text: str) -> None:
+    """Say what helps, but need not be known: not with --quiet."""
+    if verbosity() is not Verbosity.QUIET:
+        say(text)
+
+
 def say(text: str) -> None:
     """Print one line to standard error."""
     try:
@@ -109,10 +118,17 @@ def say(text: str) -> None:
         silence(sys.stderr)
 
 
-def json_text(row: Mapping[str, Json]) -> str:
+def json_text(row: Mapping[str, Json] | Sequence[Json]) -> str:
     """One line of strict JSON; numbers that are not known become null, bytes of no letter ?."""
     text = json.dumps(_without_nan(row), allow_nan=False, ensure_ascii=False)
     return text.encode(errors="replace").decode()
+
+
+def _wished(root: Mapping[str, Any]) -> Verbosity:
+    """How much shall be told, by the options before the command."""
+    if root.get("quiet"):
+        return Verbosity.QUIET
+    return Verbosity.VERBOSE if root.get("verbose") else Verbosity.USUAL
 
 
 def _print(answer: str, debug: bool) -> None:

@@ -91,6 +91,14 @@ def printable(text: str) -> str:
     )
 
 
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many letters: what is too much is left out of its middle."""
+    if len(text) <= most:
+        return text
+    end = (most - 1) // 3
+    return f"{text[: most - 1 - end]}…{text[len(text) - end :]}"
+
+
 def escaped(text: str) -> str:
     """The same for a page: nothing in it can be taken for HTML."""
     return html.escape(printable(text))

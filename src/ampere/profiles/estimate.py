@@ -148,7 +148,7 @@ class Estimate:
         if self.parts:
             row["job"] = dict(self.job)
             row["parts"] = [self._part_row(part) for part in self.parts]
-            row["not_in_it"] = self._left_out()
+            row["not_in_it"] = self.left_out()
         if self.battery_wh is not None:
             row["battery_wh"], row["battery_share"] = self.battery_wh, self.battery_share
         for rate, name in ((self.carbon, "gco2e"), (self.price, "cost")):
@@ -182,7 +182,7 @@ class Estimate:
             "basis": part.basis,
         }
 
-    def _left_out(self) -> list[str]:
+    def left_out(self) -> list[str]:
         """What the total does not have."""
         if not self.parts:
             return list(LEFT_OUT)
@@ -270,20 +270,25 @@ class Estimate:
             facts.append((part.name, f"{text}, {time or 'time unknown'}; {part.basis}"))
         return facts
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def origin_facts(self) -> list[tuple[str, str]]:
+        """Whose joules these are, and where they come from."""
         origin = self.provenance.origin if self.provenance else UNKNOWN_ORIGIN
         measured = origin.startswith("measured")  # what was; the estimate itself never is
         energy = f"estimated from joules {origin}" if measured else f"joules are {origin}"
-        facts = [
-            *self._part_facts(),
-            *(("operations", text) for text in self._operations()),
+        return [
             ("device", self.device or units.UNKNOWN),
             *runtime_facts(self.runtime, self.translated),
             ("energy", f"{energy}; method {self.method}"),
-            ("not in it", ", ".join(self._left_out())),
         ]
-        if self.lent:
-            facts.insert(-1, ("borrowed", _borrowed(self.lent)))
+
+    def _facts(self) -> list[tuple[str, str]]:
+        facts = [
+            *self._part_facts(),
+            *(("operations", text) for text in self._operations()),
+            *self.origin_facts(),
+            *([("borrowed", _borrowed(self.lent))] if self.lent else []),
+            ("not in it", ", ".join(self.left_out())),
+        ]
         if self.battery_wh is not None:
             share = f"{units.percent(self.battery_share)} of {self.battery_wh:g} Wh"
             facts.append(("battery", f"{share} ({units.watt_hours(self.energy_j)})"))

@@ -139,9 +139,10 @@ class Guard:
             patience_s = min(self._effort.patience_s - self.waited_s, self._limit.left_s)
             watched = self._device.watch(LOOK_S)
             self.waited_s += watched.time_s
-            busy = self.load([Burst(1, 1.0, watched.time_s, evidence=watched.evidence)]).is_busy
-            if busy and watched.evidence is not None:
-                self._why = f"the device is busy: {_who(watched, watched.evidence)}"
+            who = who_is_busy(watched, whole_machine=self.whole_machine)
+            busy = who is not None
+            if busy:
+                self._why = f"the device is busy: {who}"
             if patience_s <= 0:
                 raise Busy(
                     f"{self._why}; end that, wait, or measure all the same with --accept-busy"
@@ -158,6 +159,14 @@ class Guard:
         self._recent.clear()
         self._why = why
         return rounds
+
+
+def who_is_busy(watched: Watched, *, whole_machine: bool = False) -> str | None:
+    """Who kept a machine busy while nothing was asked of it; None if it was quiet, or untold."""
+    burst = Burst(1, 1.0, watched.time_s, evidence=watched.evidence)
+    if watched.evidence is None or not load_of([burst], whole_machine=whole_machine).is_busy:
+        return None
+    return _who(watched, watched.evidence)
 
 
 def _who(watched: Watched, evidence: Evidence) -> str:
