@@ -8,6 +8,7 @@ from functools import lru_cache
 from ampere.core.boundary.code import own_factory
 from ampere.core.boundary.example_inputs import Input, as_inputs
 from ampere.core.boundary.model_names import parse_name
+from ampere.core.layer_list import Layers
 from ampere.core.layers import Layer, structure_of
 from ampere.core.program.structure import TORCH, Call
 from ampere.core.training import Training
@@ -59,9 +60,9 @@ def runtime_facts(runtime: str, translated: bool) -> list[tuple[str, str]]:
 
 def read(
     model: Model, input: Input | None = None, training: Training = Training()
-) -> tuple[Layer, ...]:
+) -> Layers:
     """The layers of a model, given itself or by name (`timm:resnet50`, `file.py:factory`)."""
-    return read_whole(model, input, training).layers
+    return Layers(read_whole(model, input, training).layers)
 
 
 def read_whole(

@@ -183,6 +183,7 @@ class _Task:
             steps=self.steps,
             fine_tune_steps=self.fine_tune_steps,
             accuracy=(accuracy(slimmer.model), accuracy(slim.model)) if accuracy else None,
+            fine_tuned=self.judge.fine_tune is not None,
             metered=None if verified is None else verified.rows_of(chosen.widths),
             warnings=tuple(warnings),
         )
@@ -195,7 +196,7 @@ class _Task:
         if (count := len(usable(self.profile.measurements))) < FEW and not is_metered:
             texts.append(
                 f"the profile rests on {count} measurements, and a search finds where it errs:"
-                " profile longer, or --verify"
+                " profile longer, or have it metered (verify)"
             )
         return texts
 
