@@ -122,7 +122,8 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
     if profile.runtime != TORCH:
         facts.append(("runtime", f"{profile.runtime} trained them: it is for that runtime only"))
     if profile.header.model:
-        facts.append(("made for", str(profile.header.model)))
+        fed = f", fed {profile.header.input}" if profile.header.input else ""
+        facts.append(("made for", f"{profile.header.model}{fed}"))
     if failed := sum(row.failed is not None for row in rows):
         facts.append(("failed", units.plural(failed, "measurement")))
     if alone := sum(row.stage != "step" for row in rows):

@@ -88,8 +88,9 @@ def prune(
         verification.refuse_others(verification.device, profile)
     training = training or profile.training
     training = replace(training, loss=present_loss(training.loss))
+    fed = profile.input_for(model) if input is None else input
     slimmer = make_slimmer(
-        model, input, training, weights=weights, importance=search.importance, seed=seed
+        model, fed, training, weights=weights, importance=search.importance, seed=seed
     )
     if folder is not None:
         refuse_to_overwrite(Path(folder), slimmer.weight_bytes)
