@@ -19,6 +19,7 @@ import ampere
 from ampere.core.boundary.fields import parse_json
 from ampere.core.boundary.trust import ForeignText
 from ampere.core.fingerprint import Fingerprint
+from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError, JournalError
