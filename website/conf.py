@@ -57,7 +57,8 @@ PARTS = {
 }
 # Links to folders, and out of the docs into the repository: the site cannot follow.
 REPOSITORY = re.compile(
-    r"\[([^\]]+)\]\((?:(?:\.\./)+(?:(?:paper/)?[A-Z_]+\.md|examples/[\w/]+\.ipynb)|journals|paper)/?\)"
+    r"\[([^\]]+)\]\((?:(?:\.\./)+(?:(?:paper/)?[A-Z_]+\.md|examples/[\w/]+\.ipynb)"
+    r"|journals|paper)/?\)"
 )
 
 
