@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pickle
 
-from ampere.core.layer_list import Layers
 from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
+from ampere.core.shown.layer_list import Layers
 
 CONV = LayerKind("first conv", Role.FIRST, "conv2d")
 FC = LayerKind("last linear", Role.LAST, "linear")

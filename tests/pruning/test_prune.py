@@ -858,7 +858,7 @@ def test_what_is_printed_is_what_was_agreed_on(name: str, make: Callable[[], Pru
 
 def test_an_accuracy_says_what_was_fine_tuned() -> None:
     bare, tuned = (
-        repr(a_pruning(accuracy=(0.834, 0.976), fine_tuned=fine_tuned)) for fine_tuned in (False, True)
+        repr(a_pruning(accuracy=(0.834, 0.976), fine_tuned=each)) for each in (False, True)
     )
     assert "97.6 % on test samples, 83.4 % before it was cut; neither was fine-tuned" in bare
     assert "97.6 % on test samples, cut and fine-tuned; 83.4 % before it was cut, where" in tuned

@@ -381,7 +381,6 @@ def test_what_stands_beside_the_widths(slim: Slim, tmp_path: Path) -> None:
     }
 
 
-
 MOVED = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -436,7 +435,6 @@ def test_what_has_changed_since_is_not_run(project: Path, tmp_path: Path) -> Non
     half.rename(tmp_path / "sent")
     (project / "nets.py").unlink()
     assert moved(tmp_path / "sent") == ("5", (tmp_path / "sent" / "original.py").resolve())
-
 
 
 # --- weights of a file ---------------------------------------------------------------------------

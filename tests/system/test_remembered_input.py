@@ -86,5 +86,5 @@ def test_a_model_of_the_zoo_with_another_input_makes_tables(tmp_path: Path) -> N
 
 def test_a_profile_that_does_not_remember_asks_for_it(profile: ampere.Profile) -> None:
     older = replace(profile, header=replace(profile.header, input=None))
-    with pytest.raises(AmpereError, match="does not say its input: give input, e.g. 3x32x32"):
+    with pytest.raises(AmpereError, match=r"does not say its input: give input, e\.g\. 3x32x32"):
         older.tabulate("nets.py:Net")

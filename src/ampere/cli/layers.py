@@ -9,9 +9,9 @@ from ampere.cli.options import AsJson, Model, TrainingOptions
 from ampere.cli.shell import json_text
 from ampere.core import units
 from ampere.core.groups import grouped
-from ampere.core.layer_list import HEADERS, SIDES, described, flops_of, params_of, total_of
 from ampere.core.layers import CHECKPOINTED
 from ampere.core.page import table
+from ampere.core.shown.layer_list import HEADERS, SIDES, described, flops_of, params_of, total_of
 from ampere.core.types import Json
 
 if TYPE_CHECKING:

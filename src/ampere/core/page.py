@@ -1,14 +1,17 @@
 """A result as it is shown: a title, a table and some facts, as plain text or as HTML.
 
 Every result of ampere shows itself as a `Page`. Names come from models and files of others: they
-are made harmless here, for terminals (`printable`) and for browsers (`escaped`).
+are made harmless, for terminals (`printable`) and for browsers (`escaped`).
 """
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+
+from ampere.core.shown.letters import escaped as escaped
+from ampere.core.shown.letters import printable as printable
+from ampere.core.shown.notebook import page_html
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,6 @@ class Page:
 
     def html(self) -> str:
         """As HTML, for notebooks; whatever stands in it is escaped."""
-        from ampere.core.notebook import page_html
-
         return page_html(self)
 
 
@@ -95,15 +96,3 @@ def table(
 def bar(value: float, largest: float, length: int = 40) -> str:
     """A bar of blocks, `length` of them for the largest value."""
     return "█" * max(0, round(length * value / largest)) if largest > 0 else ""
-
-
-def printable(text: str) -> str:
-    """Names come from models and files of others: they must not steer the reader's terminal."""
-    return "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
-    )
-
-
-def escaped(text: str) -> str:
-    """The same for a page: nothing in it can be taken for HTML."""
-    return html.escape(printable(text))

@@ -8,9 +8,9 @@ from functools import lru_cache
 from ampere.core.boundary.code import own_factory
 from ampere.core.boundary.example_inputs import Input, as_inputs
 from ampere.core.boundary.model_names import parse_name
-from ampere.core.layer_list import Layers
 from ampere.core.layers import Layer, structure_of
 from ampere.core.program.structure import TORCH, Call
+from ampere.core.shown.layer_list import Layers
 from ampere.core.training import Training
 from ampere.core.variants import Plan, plan
 from ampere.core.workloads import ModelSpec
@@ -58,9 +58,7 @@ def runtime_facts(runtime: str, translated: bool) -> list[tuple[str, str]]:
     return [("runtime", f"{runtime}: it is what {runtime} takes to train {of}")]
 
 
-def read(
-    model: Model, input: Input | None = None, training: Training = Training()
-) -> Layers:
+def read(model: Model, input: Input | None = None, training: Training = Training()) -> Layers:
     """The layers of a model, given itself or by name (`timm:resnet50`, `file.py:factory`)."""
     return Layers(read_whole(model, input, training).layers)
 

@@ -96,9 +96,7 @@ class Pruning:
         refuse_to_overwrite(target)
         try:
             with writing_folder(target, last=CODE) as draft:
-                write_model(
-                    draft, self.slim, self.source, self._title(), self.to_json(), target
-                )
+                write_model(draft, self.slim, self.source, self._title(), self.to_json(), target)
         except OSError as error:
             raise DataError(f"cannot write {target}: {error.strerror or error}") from None
 

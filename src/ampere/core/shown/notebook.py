@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ampere.core.page import escaped
+from ampere.core.shown.letters import escaped
 
 if TYPE_CHECKING:
     from ampere.core.page import Page, Range
