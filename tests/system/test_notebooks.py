@@ -104,7 +104,7 @@ def test_search_and_pruning_run(tmp_path: Path) -> None:
     shown = run(NOTEBOOKS[1], tmp_path)
     profile, tables, _, slopes, pruning, files = (text for text, _ in shown)
     assert profile.startswith("Profile of ")
-    assert tables.startswith("Tables of 2,048 members of a family")
+    assert tables.startswith("Tables of 1,152 members of a family")
     assert slopes.startswith("{'0.out': ")
     assert pruning.startswith("Sequential, cut to 60%: ")
     assert "where nothing was fine-tuned" in pruning
