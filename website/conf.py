@@ -59,7 +59,10 @@ PARTS = {
     "For who changes it": "architecture contributing",
 }
 # Links to folders, and out of the docs into the repository: the site cannot follow.
-REPOSITORY = re.compile(r"\[([^\]]+)\]\((?:(?:\.\./)+(?:paper/)?[A-Z_]+\.md|journals|paper)/?\)")
+REPOSITORY = re.compile(
+    r"\[([^\]]+)\]\((?:(?:\.\./)+(?:(?:paper/)?[A-Z_]+\.md|examples/[\w/]+\.ipynb)"
+    r"|journals|paper)/?\)"
+)
 
 
 def contents() -> str:

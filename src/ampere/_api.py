@@ -27,6 +27,7 @@ from pathlib import Path
 from ampere.acquisition.families import Network, input_text, members, present_loss, read_network
 from ampere.acquisition.loop import (
     Comebacks,
+    fed_for,
     make_profiler,
     open_journal,
     reference_of,
@@ -98,7 +99,7 @@ def profile(
     this one may be like: fewer measurements of its own will do.
     """
     strategy = strategy or Strategy()
-    training = training or training_for(path)
+    training, input = training or training_for(path), fed_for(path, model, input)
     limit = Limit(time_limit_s)
     with _opened(device, model) as device:
         with opening(device):
@@ -109,7 +110,13 @@ def profile(
             # The paper's surrogate: joules come too late to guide, seconds do not.
             strategy = replace(strategy, guide="time")
         journal, notes = open_journal(
-            path, device, model=itself.name, any_device=any_device, effort=effort, limit=limit
+            path,
+            device,
+            model=itself.name,
+            input=input,
+            any_device=any_device,
+            effort=effort,
+            limit=limit,
         )
         with journal:
             recorded = _recorded(device, itself)
@@ -221,7 +228,8 @@ def after_steps(
         raise DataError(f"{steps} step tells nothing of its own spread: use 2 or more")
     if profile.method == "paper":
         raise DataError("the paper's method cannot learn from whole models: use method additive")
-    itself = read_network(model, input, training or profile.training)
+    fed = profile.input_for(model) if input is None else input
+    itself = read_network(model, fed, training or profile.training)
     rounds = min(steps, 5)
     few = Effort(
         warmup_s=0.0,
@@ -271,7 +279,7 @@ def evaluate(
     usual = Profile.load(path).training  # also: is there a profile at all?
     training = training or usual
     training = replace(training, loss=present_loss(training.loss))
-    spec = ModelSpec(model, input_text(input), training)
+    spec = ModelSpec(model, input_text(fed_for(path, model, input)), training)
     with _opened(device, model) as device:
         journal, notes = open_journal(path, device, any_device=any_device)
         for note in notes:

@@ -240,3 +240,10 @@ def test_tables_of_layers_that_nobody_counted() -> None:
     for row, joules in zip(widths, tables.estimate_many(widths), strict=True):
         said = fit.predict(tables.layers_at(row)).total.energy_j
         assert joules == pytest.approx(said, rel=1e-9)
+
+
+def test_tables_say_which_widths_they_take() -> None:
+    tables = cnn5_tables()
+    assert repr(tables).splitlines()[0].endswith("members of a family")
+    for name in tables.names:
+        assert name in repr(tables) and name in tables._repr_html_()

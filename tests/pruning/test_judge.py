@@ -170,7 +170,7 @@ def test_scoring_takes_statistics_anew() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"fine_tune_steps": 5}, "fine-tuning needs data: pass --data, or your own fine_tune"),
+        ({"fine_tune_steps": 5}, "fine-tuning needs data: give some, or your own fine_tune"),
         ({"fine_tune_steps": -1, "data": ones()}, "fine-tuning of -1 steps cannot be"),
         ({"data": "mnist"}, "there are no data 'mnist'"),
         ({"data": ones((3,), "mine")}, r"mine are of shape \(3,\), the model takes \(2,\)"),

@@ -706,7 +706,7 @@ def test_a_model_that_cannot_be_metered(metered_profile: Profile) -> None:
 KEYS = {
     *("model", "budget", "budget_j_per_step", "confidence", "before", "after", "metered_ratio"),
     *("provenance", "metered_provenance", "widths", "full_widths", "strategy", "guide"),
-    *("importance", "importance_kept", "steps", "warnings"),
+    *("importance", "importance_kept", "fine_tuned", "steps", "warnings"),
 }
 
 
@@ -854,6 +854,21 @@ def test_what_is_printed_is_what_was_agreed_on(name: str, make: Callable[[], Pru
     for line in said.splitlines():
         if line.strip("─"):
             assert line.split()[0] in page
+
+
+def test_an_accuracy_says_what_was_fine_tuned() -> None:
+    bare, tuned = (
+        repr(a_pruning(accuracy=(0.834, 0.976), fine_tuned=each)) for each in (False, True)
+    )
+    assert "97.6 % on test samples, 83.4 % before it was cut; neither was fine-tuned" in bare
+    assert "97.6 % on test samples, cut and fine-tuned; 83.4 % before it was cut, where" in tuned
+    assert "train the whole model as long" in tuned
+
+
+def test_a_notebook_draws_before_after_and_the_budget() -> None:
+    page = a_pruning()._repr_html_()
+    assert page.count("<span") == 3 + 3  # ranges, and shares of three rows
+    assert "budget" not in {each.name for each in a_pruning(limit_j=1.0)._ranges()}
 
 
 # --- Torch-Pruning -------------------------------------------------------------------------------

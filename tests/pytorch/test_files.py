@@ -381,6 +381,62 @@ def test_what_stands_beside_the_widths(slim: Slim, tmp_path: Path) -> None:
     }
 
 
+MOVED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from model import build
+print(build().conv.out_channels, sys.modules["original"].__file__)
+"""
+
+
+def moved(folder: Path) -> tuple[str, Path]:
+    """What a fresh process builds from a folder: a width, and the file whose code it ran."""
+    done = subprocess.run(
+        [sys.executable, "-c", MOVED, str(folder)], capture_output=True, text=True, cwd="/",
+        timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    width, _, path = done.stdout.strip().partition(" ")
+    return width, Path(path)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a model in a file, and what was pruned of it in a folder below."""
+    project = tmp_path / "project"
+    (project / "results" / "half").mkdir(parents=True)
+    (project / "nets.py").write_text(NETS)
+    (project / "beside.py").write_text("CLASSES = 10")
+    source = f"{project}/nets.py:Net"
+    slim = make_slimmer(source, training=Training(BATCH)).slim({"conv.out": 5})
+    draft = project / "draft"
+    draft.mkdir()
+    write_model(draft, slim, source, "a title", {}, project / "results" / "half")
+    draft.rename(project / "results" / "half")
+    return project
+
+
+def test_a_project_can_be_moved_with_what_was_pruned(project: Path, tmp_path: Path) -> None:
+    project.rename(tmp_path / "elsewhere")
+    found = moved(tmp_path / "elsewhere" / "results" / "half")
+    assert found == ("5", (tmp_path / "elsewhere" / "nets.py").resolve())
+
+
+def test_the_folder_alone_can_be_moved(project: Path, tmp_path: Path) -> None:
+    (project / "results" / "half").rename(tmp_path / "alone")
+    assert moved(tmp_path / "alone") == ("5", (project / "nets.py").resolve())
+
+
+def test_what_has_changed_since_is_not_run(project: Path, tmp_path: Path) -> None:
+    half = project / "results" / "half"
+    (project / "nets.py").write_text("raise SystemExit(7)")
+    (half / "beside.py").write_text("CLASSES = 10")  # what it needs is brought along
+    assert moved(half) == ("5", (half / "original.py").resolve())
+    half.rename(tmp_path / "sent")
+    (project / "nets.py").unlink()
+    assert moved(tmp_path / "sent") == ("5", (tmp_path / "sent" / "original.py").resolve())
+
+
 # --- weights of a file ---------------------------------------------------------------------------
 
 

@@ -120,7 +120,7 @@ def test_input_of_the_factory(write: Write) -> None:
     assert load_model("net.py:make")[1] == parse_inputs("4x4")
     assert load_model("net.py:Net")[1] == load_model("net.py:trained")[1] == SPEC
     assert load_model("net.py:make", SPEC)[1] == SPEC
-    assert "pass --input, e.g. --input 3x32x32" in message_of("net.py:bare", None)
+    assert "give input, e.g. 3x32x32" in message_of("net.py:bare", None)
 
 
 def test_bad_input_of_the_factory_is_quoted(write: Write) -> None:

@@ -116,7 +116,7 @@ class TestTimm:
     def test_another_input_wins(self) -> None:
         first, _ = read("timm:tiny", "3x10x10", Training(2))
         assert "10x10" in first.kind.name
-        with pytest.raises(ModelError, match="does not say its input: pass --input"):
+        with pytest.raises(ModelError, match="does not say its input: give input"):
             load_model("timm:sizeless")
         assert len(read("timm:sizeless", "3x8x8", Training(2))) == 2
 

@@ -19,6 +19,7 @@ import ampere
 from ampere.core.boundary.fields import parse_json
 from ampere.core.boundary.trust import ForeignText
 from ampere.core.fingerprint import Fingerprint
+from ampere.core.inputs import parse_inputs
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError, JournalError
@@ -488,3 +489,25 @@ def test_reading_does_not_let_go_of_the_lock(path):
         with pytest.raises(JournalError, match="in use"):
             Journal.open(path, HEADER)
         journal.append(ROWS[0])
+
+
+def test_what_a_model_was_fed_is_kept_as_data():
+    fed = parse_inputs("3x64x64, mask=16:bool")
+    header = replace(HEADER, input=fed)
+    assert Header.from_json(json.loads(json.dumps(header.to_json()))).input == fed
+    assert "input" not in HEADER.to_json()  # files of older versions have none
+
+
+@pytest.mark.parametrize(
+    ("input", "says"),
+    [
+        ("magic", "input: 'magic' is no input"),
+        ("0x3", "every size must be at least 1"),
+        ("99999x99999", "more than 67108864 numbers"),
+        (3, "input must be a text"),
+    ],
+)
+def test_what_nobody_can_be_fed_is_refused(path, input, says):
+    path.write_text(json.dumps({**HEADER.to_json(), "input": input}) + "\n")
+    with pytest.raises(JournalError, match=re.escape(says)):
+        read_journal(path)

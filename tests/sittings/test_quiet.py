@@ -387,7 +387,10 @@ def test_who_accepts_it_never_loses_a_round() -> None:
 # --- waiting, and refusing ------------------------------------------------------------------------
 
 STRESS = Process("stress", 4242, 0.95)
-ADVICE = "; end that, wait, or measure all the same with --accept-busy"
+ADVICE = (
+    "; end that, wait, or measure all the same with Effort(accept_busy=True), in a shell"
+    " --accept-busy"
+)
 
 
 @pytest.mark.parametrize("looks", [0, 1, 7])

@@ -17,7 +17,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ampere.acquisition.families import Network, input_text, present_loss, read_network
+from ampere.acquisition.families import (
+    Network,
+    input_text,
+    present_loss,
+    read_network,
+    remembered,
+)
 from ampere.acquisition.loop import make_profiler, resume
 from ampere.acquisition.strategy import Strategy
 from ampere.core import units
@@ -68,7 +74,8 @@ def ask(
         asks = _begin(path, model, input, training or Training(), strategy or Strategy())
         told = {"name": "told"}
         whose = _told_by(device, runtime)
-        header = Header(whose, told, provenance, model=model, asks=asks)
+        fed = remembered(input)
+        header = Header(whose, told, provenance, model=model, asks=asks, input=fed)
     elif input is not None or strategy is not None:
         raise DataError(f"{path} knows its model and how to go on: ask without input and strategy")
     else:

@@ -15,11 +15,13 @@ from ampere.core.boundary.example_inputs import Input, as_inputs
 from ampere.core.boundary.losses import load_loss, loss_name
 from ampere.core.boundary.trust import refuse_code
 from ampere.core.choices import resample
+from ampere.core.inputs import Inputs
 from ampere.core.layers import Layer
 from ampere.core.training import LOSSES, Loss, Training
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.frameworks.models import layers_of, read, with_features
 from ampere.frameworks.readers import Model
+from ampere.records.journal import is_modest
 from ampere.zoo.families import find_family
 
 GIVE_UP = 1000  # draws without a new member
@@ -60,6 +62,12 @@ def present_loss(loss: Loss) -> str:
 def input_text(input: Input | None) -> str | None:
     """An input as it stands in a `ModelSpec`."""
     return None if input is None else str(as_inputs(input))
+
+
+def remembered(input: Input | None) -> Inputs | None:
+    """An input as a profile keeps it; one that a file must not ask for is not kept."""
+    inputs = None if input is None else as_inputs(input)
+    return inputs if inputs is not None and is_modest(inputs) else None
 
 
 def members(spec: ModelSpec, rng: random.Random) -> Iterator[Network]:

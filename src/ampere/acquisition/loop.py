@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from ampere.acquisition.families import Network
+from ampere.acquisition.families import Network, remembered
 from ampere.acquisition.isolator import Isolator
 from ampere.acquisition.prober import make_prober
 from ampere.acquisition.progress import Event, Watch, unwatched
 from ampere.acquisition.strategy import Strategy
 from ampere.core import units
+from ampere.core.boundary.example_inputs import Input
 from ampere.core.fingerprint import changed_conditions, refuse_to_mix, runtime_of
 from ampere.core.layers import Layer
 from ampere.core.program.structure import TORCH
@@ -23,6 +24,8 @@ from ampere.devices.base import Device
 from ampere.errors import DataError, FingerprintError, JournalError, MeasurementFailed
 from ampere.estimators.lending.lenders import Lenders
 from ampere.frameworks.models import plan_variants
+from ampere.frameworks.readers import Model
+from ampere.profiles.profile import Profile
 from ampere.records.journal import Header, Journal
 from ampere.records.measurement import Measurement
 from ampere.sittings.effort import Effort
@@ -218,6 +221,7 @@ def open_journal(
     device: Device,
     *,
     model: str | None = None,
+    input: Input | None = None,
     any_device: bool = False,
     effort: Effort | None = None,
     limit: Limit | None = None,
@@ -241,6 +245,7 @@ def open_journal(
             reference_energy_j=nominal.energy_j,
             idle_w=nominal.idle_w,
             model=model,
+            input=remembered(input),
         )
     journal = Journal.open(path, header)
     notes = changed_conditions(journal.header.fingerprint, fingerprint)
@@ -252,6 +257,13 @@ def open_journal(
             raise
         notes.append(f"mixed all the same: {error}")
     return journal, notes
+
+
+def fed_for(path: str | Path, model: Model, input: Input | None) -> Input | None:
+    """What a model is fed: what is said, or what a profile that is there remembers."""
+    if input is not None or not Path(path).exists():
+        return input
+    return Profile.load(path).input_for(model)
 
 
 def reference_of(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ampere.cli.command import Command
@@ -12,6 +11,7 @@ from ampere.core import units
 from ampere.core.groups import grouped
 from ampere.core.layers import CHECKPOINTED
 from ampere.core.page import table
+from ampere.core.shown.layer_list import HEADERS, SIDES, described, flops_of, params_of, total_of
 from ampere.core.types import Json
 
 if TYPE_CHECKING:
@@ -30,23 +30,21 @@ def layers(model: Model, training: TrainingOptions, as_json: AsJson = False) -> 
     from ampere.frameworks.models import read_whole
 
     reading = read_whole(model, training.input, training.over(Training()))
-    params = sum(layer.count * (layer.params or 0) for layer in reading.layers)
-    flops = sum(layer.count * (layer.features.flops or 0.0) for layer in reading.layers)
     if as_json:
         return json_text(
             {
-                "params": params,
-                "flops": flops,
+                "params": params_of(reading.layers),
+                "flops": flops_of(reading.layers),
                 "unused": dict(reading.unused),
                 "layers": [_row(layer) for layer in reading.layers],
             }
         )
     same = grouped(reading.layers, lambda layer: layer.identity)
     page = table(
-        ("layer", "role", "operation", "widths", "parameters", "a step", "frozen"),
-        [_line(group) for group in same],
-        "<<<<>><",
-        ("total", "", "", "", units.number(params), units.flops(flops), ""),
+        (*HEADERS, "frozen"),
+        [(*described(group), _frozen(group[0])) for group in same],
+        f"{SIDES}<",
+        (*total_of(reading.layers), ""),
     )
     return "\n".join([page, *_notes(reading)])
 
@@ -59,19 +57,6 @@ def _row(layer: Layer) -> dict[str, Json]:
         "frozen": _frozen(layer),
         "reads": [list(source) for source in layer.reads],
     }
-
-
-def _line(same: Sequence[Layer]) -> tuple[str, ...]:
-    first, count = same[0], sum(layer.count for layer in same)
-    return (
-        units.times(first.name, count),
-        first.kind.role.value,
-        first.kind.operation,
-        " ".join(f"{name}={width}" for name, width in first.widths.items()) or "fixed",
-        units.number(sum(layer.count * (layer.params or 0) for layer in same)),
-        units.flops(sum(layer.count * (layer.features.flops or 0.0) for layer in same)),
-        _frozen(first),
-    )
 
 
 def _notes(reading: ModelReading) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ampere.cli.shell import say
 from ampere.cli.verbosity import Verbosity, verbosity
 from ampere.core import units
-from ampere.core.page import printable, shortened
+from ampere.core.shown.letters import printable, shortened
 
 if TYPE_CHECKING:
     from ampere.acquisition.progress import Event, Watch

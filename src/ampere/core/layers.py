@@ -162,6 +162,11 @@ class Layer:
     work: tuple[Work, ...] = field(default=(), compare=False, repr=False)
     part: float = 1.0  # of one: `count` for calls, which need not be whole
 
+    def __repr__(self) -> str:
+        """One line, since layers come in lists; what a name holds is escaped."""
+        count = f", count={self.count}" if self.count > 1 else ""
+        return f"Layer({self.name!r}, {self.kind.name!r}, {dict(self.widths)!r}{count})"
+
     @cached_property
     def identity(self) -> LayerIdentity:
         """What makes two layers the same one: the kind, its attributes and the widths.

@@ -1,19 +1,37 @@
 """A result as it is shown: a title, a table and some facts, as plain text or as HTML.
 
 Every result of ampere shows itself as a `Page`. Names come from models and files of others: they
-are made harmless here, for terminals (`printable`) and for browsers (`escaped`).
+are made harmless, for terminals (`printable`) and for browsers (`escaped`).
 """
 
 from __future__ import annotations
 
-import html
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+
+from ampere.core.shown.letters import escaped as escaped
+from ampere.core.shown.letters import printable as printable
+from ampere.core.shown.notebook import page_html
+
+
+@dataclass(frozen=True)
+class Range:
+    """A value between two ends, which a notebook draws; plain text has it in words already."""
+
+    name: str
+    low: float
+    value: float
+    high: float
+    text: str
 
 
 @dataclass(frozen=True)
 class Page:
-    """A result as it is shown: title, table, facts of a name and a text each."""
+    """A result as it is shown: title, table, facts of a name and a text each.
+
+    A notebook also draws `ranges`, on one scale from 0, and `bars`: by the header of their column,
+    a share from 0 to 1 of each row, or None.
+    """
 
     title: str
     _: KW_ONLY
@@ -22,6 +40,14 @@ class Page:
     align: str = ""
     total: Sequence[str] | None = None
     facts: Sequence[tuple[str, str]] = ()
+    bars: Mapping[str, Sequence[float | None]] = field(default_factory=dict)
+    ranges: Sequence[Range] = ()
+
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return self.html()
 
     def text(self) -> str:
         """As plain text."""
@@ -39,19 +65,7 @@ class Page:
 
     def html(self) -> str:
         """As HTML, for notebooks; whatever stands in it is escaped."""
-        parts = [f"<p><strong>{escaped(self.title)}</strong></p>"]
-        if self.headers:
-            sides = self.align or "<" * len(self.headers)
-            body = "".join(_html_row("td", row, sides) for row in self.rows)
-            foot = f"<tfoot>{_html_row('th', self.total, sides)}</tfoot>" if self.total else ""
-            head = _html_row("th", self.headers, sides)
-            parts.append(f"<table><thead>{head}</thead><tbody>{body}</tbody>{foot}</table>")
-        if self.facts:
-            facts = "".join(
-                f"<dt>{escaped(name)}</dt><dd>{escaped(text)}</dd>" for name, text in self.facts
-            )
-            parts.append(f"<dl>{facts}</dl>")
-        return f"<div>{''.join(parts)}</div>"
+        return page_html(self)
 
 
 def table(
@@ -82,31 +96,3 @@ def table(
 def bar(value: float, largest: float, length: int = 40) -> str:
     """A bar of blocks, `length` of them for the largest value."""
     return "█" * max(0, round(length * value / largest)) if largest > 0 else ""
-
-
-def printable(text: str) -> str:
-    """Names come from models and files of others: they must not steer the reader's terminal."""
-    return "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text
-    )
-
-
-def shortened(text: str, most: int) -> str:
-    """A text of at most so many letters: what is too much is left out of its middle."""
-    if len(text) <= most:
-        return text
-    end = (most - 1) // 3
-    return f"{text[: most - 1 - end]}…{text[len(text) - end :]}"
-
-
-def escaped(text: str) -> str:
-    """The same for a page: nothing in it can be taken for HTML."""
-    return html.escape(printable(text))
-
-
-def _html_row(tag: str, cells: Sequence[str], sides: str) -> str:
-    row = "".join(
-        f'<{tag} style="text-align: {"right" if side == ">" else "left"}">{escaped(cell)}</{tag}>'
-        for cell, side in zip(cells, sides, strict=True)
-    )
-    return f"<tr>{row}</tr>"

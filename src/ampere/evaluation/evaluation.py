@@ -153,7 +153,14 @@ class Evaluation:
             rows=rows,
             align="<>>>>>>",
             facts=facts,
+            bars={"MAPE %": self._bars()},
         )
+
+    def _bars(self) -> list[float | None]:
+        """Errors as shares of the largest."""
+        errors = [self.mape(method) for method in self.methods]
+        largest = max((each for each in errors if each is not None), default=0.0)
+        return [each / largest if each is not None and largest else None for each in errors]
 
     def by_model(self, *others: str) -> Page:
         """A line per model: its estimate with the interval, its metered joules, other methods."""

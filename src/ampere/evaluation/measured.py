@@ -15,7 +15,7 @@ from ampere.core.fingerprint import (
     runtime_of,
     takes_all_cores,
 )
-from ampere.core.page import Page
+from ampere.core.page import Page, Range
 from ampere.core.types import Json
 from ampere.frameworks.models import is_translation, runtime_facts
 from ampere.meters.base import Provenance
@@ -125,12 +125,14 @@ class Measured:
 
     def _page(self) -> Page:
         low_j, high_j = self.energy_j_interval
+        within = f"{units.joules(low_j)} – {units.joules(high_j)}"
         bursts = units.plural(sum(row.repeats for row in self.rows), "burst")
         return Page(
             f"{self.name}: {units.joules(self.energy_j)} and {units.seconds(self.time_s)}"
             " a training step",
+            ranges=[Range("interval", low_j, self.energy_j, high_j, within)],
             facts=[
-                ("interval", f"{units.joules(low_j)} – {units.joules(high_j)} (90 %)"),
+                ("interval", f"{within} (90 %)"),
                 ("repeats", f"{bursts} agree to {units.percent(self.spread)}; {self._again()}"),
                 ("idle", f"{units.joules(self.idle_j or 0.0)} of it the device takes anyway"),
                 ("energy", f"joules are {self.provenance.origin}"),

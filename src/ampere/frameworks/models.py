@@ -10,6 +10,7 @@ from ampere.core.boundary.example_inputs import Input, as_inputs
 from ampere.core.boundary.model_names import parse_name
 from ampere.core.layers import Layer, structure_of
 from ampere.core.program.structure import TORCH, Call
+from ampere.core.shown.layer_list import Layers
 from ampere.core.training import Training
 from ampere.core.variants import Plan, plan
 from ampere.core.workloads import ModelSpec
@@ -57,11 +58,9 @@ def runtime_facts(runtime: str, translated: bool) -> list[tuple[str, str]]:
     return [("runtime", f"{runtime}: it is what {runtime} takes to train {of}")]
 
 
-def read(
-    model: Model, input: Input | None = None, training: Training = Training()
-) -> tuple[Layer, ...]:
+def read(model: Model, input: Input | None = None, training: Training = Training()) -> Layers:
     """The layers of a model, given itself or by name (`timm:resnet50`, `file.py:factory`)."""
-    return read_whole(model, input, training).layers
+    return Layers(read_whole(model, input, training).layers)
 
 
 def read_whole(

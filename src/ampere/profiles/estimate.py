@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from ampere.core import units
 from ampere.core.groups import grouped
 from ampere.core.layers import Layer
-from ampere.core.page import Page
+from ampere.core.page import Page, Range
 from ampere.core.program.structure import TORCH
 from ampere.core.rates import Rate
 from ampere.core.types import Json
@@ -235,7 +235,14 @@ class Estimate:
             align="<<<>>>>",
             total=("total", "", "", *numbers[-1]),
             facts=self._facts(),
+            bars={"share": shares},
+            ranges=(self._range(),),
         )
+
+    def _range(self) -> Range:
+        low, high = self.energy_j_interval
+        text = f"{units.joules(low)} to {units.joules(high)}"
+        return Range("energy", low, self.energy_j, high, text)
 
     def _title(self) -> str:
         every = sum(line.layer.kind != STEP.kind for line in self.lines) + len(self.uncovered)

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from ampere.core.boundary.files import read_whole
 from ampere.core.fingerprint import UNKNOWN
+from ampere.core.page import printable
 from ampere.errors import AmpereError, DataError
 from ampere.estimators.base import usable
 from ampere.profiles.profile import Profile
@@ -56,6 +57,16 @@ class Library:
     path: Path
     entries: tuple[Entry, ...] = ()
     unusable: tuple[Unusable, ...] = ()
+
+    def __repr__(self) -> str:
+        names = ", ".join(entry.name for entry in self.entries) or "none"
+        bad = f", {len(self.unusable)} of no use" if self.unusable else ""
+        return printable(f"<Library of profiles in {self.path}: {names}{bad}>")
+
+    def _repr_html_(self) -> str:
+        from ampere.profiles.collection.listing import list_profiles
+
+        return list_profiles(self).html()
 
     def find(self, name: str) -> Entry:
         """The profile of this name, with the suffix or without it."""

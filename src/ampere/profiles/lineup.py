@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 
 from ampere.core import units
-from ampere.core.page import Page, shortened
+from ampere.core.page import Page
+from ampere.core.shown.letters import shortened
 from ampere.core.types import Json
 from ampere.profiles.estimate import Estimate
 

@@ -17,6 +17,7 @@ from ampere.core.arrays import Array
 from ampere.core.boundary.example_inputs import Input
 from ampere.core.boundary.trust import refuse_code
 from ampere.core.fingerprint import Fingerprint, crowding, describe_device, runtime_of
+from ampere.core.inputs import Inputs
 from ampere.core.layers import Layer, Role
 from ampere.core.training import Training, stated_training
 from ampere.errors import DataError
@@ -247,6 +248,17 @@ class Profile:
         batch_size, idle_w = training.batch_size, self.header.idle_w
         return whole_job(answer, job, batch_size=batch_size, layers=layers, idle_w=idle_w)
 
+    def input_for(self, model: Model) -> Inputs | None:
+        """What a model is fed where nobody says so: what the profile's own was told to be fed.
+
+        Only a model of the same name, whatever its arguments, is taken for one of its family.
+        """
+        asked = _family(model if isinstance(model, str) else type(model).__name__)
+        own = _family(str(self.header.model or ""))
+        shorter = ":" not in asked or ":" not in own  # a class, and the file that it stands in
+        same = asked == own or (shorter and asked.split(":")[-1] == own.split(":")[-1])
+        return self.header.input if same else None
+
     def _layers(
         self,
         model: Model | Sequence[Layer],
@@ -255,7 +267,8 @@ class Profile:
     ) -> tuple[Layer, ...]:
         if isinstance(model, Sequence) and not isinstance(model, str):
             return tuple(map(self._counted, model))
-        return read(model, input, training or self.training)
+        fed = self.input_for(model) if input is None else input
+        return read(model, fed, training or self.training)
 
     def _counted(self, layer: Layer) -> Layer:
         """The layer with its features, if the fit needs them and they can be counted."""
@@ -332,6 +345,11 @@ class Profile:
         fit = self.fit if usable(self.measurements) else None
         fitted = () if fit is None or isinstance(fit, PaperFit) else fit.notes
         return (*meter_faults(self.measurements), *fitted)
+
+
+def _family(model: str) -> str:
+    """The name of a model without its arguments."""
+    return model.partition("(")[0].strip()
 
 
 def fit(

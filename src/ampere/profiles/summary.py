@@ -31,12 +31,14 @@ def summarise(profile: Profile) -> Page:
         return _survey(profile, good)
     layers = [layer for row in good for layer in row.layers]
     kinds = grouped(layers, lambda layer: layer.kind.name)
+    counts = [_points(kind) for kind in kinds]
     return Page(
         f"Profile of {profile.device}: {units.plural(len(good), 'measurement')}"
         f" of {units.plural(len(kinds), 'kind')} of layers",
         headers=("role", "operation", "widths", "points", "kind"),
         rows=[_row(kind) for kind in kinds],
         align="<<<><",
+        bars={"points": [count / max(counts) for count in counts]},
         facts=[*_facts(profile), *(("warning", text) for text in profile.warnings)],
     )
 
@@ -90,8 +92,12 @@ def _row(layers: Sequence[Layer]) -> tuple[str, str, str, str, str]:
     names = dict.fromkeys(name for layer in layers for name in layer.widths)
     sizes = {name: [each.widths[name] for each in layers if name in each.widths] for name in names}
     widths = " ".join(f"{name}={min(each)}..{max(each)}" for name, each in sizes.items())
-    points = units.number(len({layer.widths for layer in layers}))
-    return kind.role.value, kind.operation, widths, points, kind.name
+    return kind.role.value, kind.operation, widths, units.number(_points(layers)), kind.name
+
+
+def _points(layers: Sequence[Layer]) -> int:
+    """At how many widths they were measured."""
+    return len({layer.widths for layer in layers})
 
 
 def _facts(profile: Profile) -> list[tuple[str, str]]:
@@ -116,7 +122,8 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
     if profile.runtime != TORCH:
         facts.append(("runtime", f"{profile.runtime} trained them: it is for that runtime only"))
     if profile.header.model:
-        facts.append(("made for", str(profile.header.model)))
+        fed = f", fed {profile.header.input}" if profile.header.input else ""
+        facts.append(("made for", f"{profile.header.model}{fed}"))
     if failed := sum(row.failed is not None for row in rows):
         facts.append(("failed", units.plural(failed, "measurement")))
     if alone := sum(row.stage != "step" for row in rows):

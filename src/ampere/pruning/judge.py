@@ -54,7 +54,7 @@ class Judging:
         if self.fine_tune_steps < 0:
             raise DataError(f"fine-tuning of {self.fine_tune_steps} steps cannot be: use 0 or more")
         if self.fine_tune_steps and self.data is None and self.fine_tune is None:
-            raise DataError("fine-tuning needs data: pass --data, or your own fine_tune")
+            raise DataError("fine-tuning needs data: give some, or your own fine_tune")
 
 
 @dataclass(frozen=True)

@@ -88,8 +88,9 @@ def prune(
         verification.refuse_others(verification.device, profile)
     training = training or profile.training
     training = replace(training, loss=present_loss(training.loss))
+    fed = profile.input_for(model) if input is None else input
     slimmer = make_slimmer(
-        model, input, training, weights=weights, importance=search.importance, seed=seed
+        model, fed, training, weights=weights, importance=search.importance, seed=seed
     )
     if folder is not None:
         refuse_to_overwrite(Path(folder), slimmer.weight_bytes)
@@ -183,6 +184,7 @@ class _Task:
             steps=self.steps,
             fine_tune_steps=self.fine_tune_steps,
             accuracy=(accuracy(slimmer.model), accuracy(slim.model)) if accuracy else None,
+            fine_tuned=self.judge.fine_tune is not None,
             metered=None if verified is None else verified.rows_of(chosen.widths),
             warnings=tuple(warnings),
         )
@@ -195,7 +197,7 @@ class _Task:
         if (count := len(usable(self.profile.measurements))) < FEW and not is_metered:
             texts.append(
                 f"the profile rests on {count} measurements, and a search finds where it errs:"
-                " profile longer, or --verify"
+                " profile longer, or have it metered (verify)"
             )
         return texts
 

@@ -15,7 +15,7 @@ from ampere.core.boundary.files import is_part, is_there, writing_folder
 from ampere.core.budget import JOULES, Budget
 from ampere.core.groups import grouped
 from ampere.core.layers import Layer
-from ampere.core.page import Page
+from ampere.core.page import Page, Range
 from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.meters.base import UNKNOWN_ORIGIN
@@ -48,6 +48,7 @@ class Pruning:
     steps: int | None = None  # of the whole job
     fine_tune_steps: int = 0  # of these, all finalists together
     accuracy: tuple[float, float] | None = None  # before and after, on the data's test part
+    fine_tuned: bool = False  # only what was cut: the whole model stays as it was given
     metered: tuple[Measurement, Measurement] | None = None  # before and after
     source: str | None = None  # the text that names the original; none if it was an object
     warnings: tuple[str, ...] = ()
@@ -95,7 +96,7 @@ class Pruning:
         refuse_to_overwrite(target)
         try:
             with writing_folder(target, last=CODE) as draft:
-                write_model(draft, self.slim, self.source, self._title(), self.to_json())
+                write_model(draft, self.slim, self.source, self._title(), self.to_json(), target)
         except OSError as error:
             raise DataError(f"cannot write {target}: {error.strerror or error}") from None
 
@@ -127,6 +128,7 @@ class Pruning:
             "guide": self.search.guide,
             "importance": self.search.importance,
             "importance_kept": self.importance_kept,
+            "fine_tuned": self.fine_tuned,
             "steps": self.steps,
             "warnings": list(self.warnings),
         }
@@ -156,12 +158,9 @@ class Pruning:
             for estimate in sides
         ]
         unit, texts = units.same_unit([*joules[0], *joules[1]], "J")
-        numbers = [
-            (before, after, units.percent(new / old) if old > 0 else units.UNKNOWN)
-            for before, after, old, new in zip(
-                texts[: len(groups) + 1], texts[len(groups) + 1 :], *joules, strict=True
-            )
-        ]
+        shares = [new / old if old > 0 else None for old, new in zip(*joules, strict=True)]
+        n = len(groups) + 1
+        numbers = list(zip(texts[:n], texts[n:], map(units.percent, shares), strict=True))
         rows = [
             (units.times(was.name, len(group)), was.kind.operation, _changes(was, layer), *row)
             for group, (was, layer), row in zip(
@@ -177,7 +176,22 @@ class Pruning:
             align="<<<>>>",
             total=total,
             facts=self._facts(),
+            bars={"share": shares},
+            ranges=self._ranges(),
         )
+
+    def _ranges(self) -> list[Range]:
+        """Before, after and what is allowed, on one scale."""
+        found = []
+        for name, estimate in (("before", self.before), ("after", self.after)):
+            low, high = estimate.energy_j_interval
+            middle, *ends = map(units.joules, (estimate.energy_j, low, high))
+            text = f"{middle} ({' to '.join(ends)})"
+            found.append(Range(name, low, estimate.energy_j, high, text))
+        limit_j = self.limit_j
+        if limit_j <= 2 * self.before.energy_j:  # far beyond, it would make the others small
+            found.append(Range("budget", limit_j, limit_j, limit_j, units.joules(limit_j)))
+        return found
 
     def _facts(self) -> list[tuple[str, str]]:
         low, high = map(units.joules, self.after.energy_j_interval)
@@ -203,13 +217,22 @@ class Pruning:
                 ("kept", f"{share} of the importance ({by.importance})"),
             ]
         if self.accuracy is not None:
-            was, now = map(units.percent, self.accuracy)
-            facts.append(("accuracy", f"{now} on test samples, {was} before it was cut"))
+            facts.append(("accuracy", self._right(*self.accuracy)))
         facts += [
             ("energy", f"joules are {provenance.origin if provenance else UNKNOWN_ORIGIN}"),
             ("device", self.before.device or units.UNKNOWN),
         ]
         return [*facts, *(("warning", text) for text in self.warnings)]
+
+    def _right(self, was: float, now: float) -> str:
+        """Accuracy, and whether the two may be compared at all."""
+        before = f"{units.percent(was)} before it was cut"
+        if not self.fine_tuned:
+            return f"{units.percent(now)} on test samples, {before}; neither was fine-tuned"
+        return (
+            f"{units.percent(now)} on test samples, cut and fine-tuned; {before}, where nothing was"
+            " fine-tuned: train the whole model as long, to compare them"
+        )
 
     def _verdict(self, before: Measurement, after: Measurement) -> str:
         """A share is one of what was metered; joules are joules."""

@@ -20,9 +20,10 @@ from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.boundary.files import MOST_BYTES, PACKED, read_whole, write_through, write_whole
 from ampere.core.boundary.trust import ForeignText, as_data, foreign, model_of_file
 from ampere.core.fingerprint import Fingerprint
+from ampere.core.inputs import Inputs, parse_inputs
 from ampere.core.lock import Holder, lock_file, lock_holder
 from ampere.core.types import Json
-from ampere.errors import DataError, JournalError
+from ampere.errors import DataError, JournalError, ModelError
 from ampere.meters.base import Provenance
 from ampere.records.history import present_header, row_reader
 from ampere.records.measurement import (
@@ -37,6 +38,7 @@ from ampere.records.measurement import (
 from ampere.records.rows import FORMAT, is_header
 
 MOST_W = 1e9
+MOST_NUMBERS = 2**26  # of a sample that a file alone asks for: 256 MiB
 
 
 class JournalWarning(UserWarning):
@@ -48,8 +50,9 @@ class Header:
     """What holds for a whole journal: the device, its meter, and what it was like at the start.
 
     `reference_time_s` and `reference_energy_j` are those of one step of the reference workload;
-    `model` is what the profile was made for, `asks` how `ampere ask` goes on with it, `note` is the
-    user's own text. A file's `meter` and `model` are text that nobody opens or loads.
+    `model` is what the profile was made for, `input` what it was told to be fed,
+    `asks` how `ampere ask` goes on with it, `note` is the user's own text. A file's `meter` and
+    `model` are text that nobody opens or loads.
     """
 
     fingerprint: Fingerprint
@@ -62,6 +65,7 @@ class Header:
     model: str | ForeignText | None = None
     note: str | None = None
     asks: Mapping[str, Json] | None = None
+    input: Inputs | None = None
 
     def to_json(self) -> dict[str, Json]:
         """The first line of a journal."""
@@ -76,6 +80,7 @@ class Header:
             "model": None if self.model is None else str(self.model),
             "note": self.note,
             **({"asks": dict(self.asks)} if self.asks else {}),
+            **({"input": str(self.input)} if self.input else {}),
             "provenance": self.provenance.value,
             "reference": reference or None,
         }
@@ -87,7 +92,7 @@ class Header:
             raise DataError("not a journal of ampere: its first line is not a header")
         fields = Fields(row)
         reference, meter = fields.inner("reference", {}), fields.inner("meter")
-        model = fields.text("model", None)
+        model, input = fields.text("model", None), fields.text("input", None)
         return cls(
             fingerprint=Fingerprint.from_json(fields.inner("device").row, "device"),
             meter={name: foreign(meter.plain(name)) for name in meter.names(most=100)},
@@ -99,6 +104,7 @@ class Header:
             model=None if model is None else model_of_file(model),
             note=fields.text("note", None),
             asks=fields.inner("asks").row if fields.plain("asks") else None,
+            input=None if input is None else input_of_file(input),
         )
 
 
@@ -301,6 +307,26 @@ def _refuse_if_replaced(path: Path, file: FileIO) -> None:
         same = False
     if not same:
         raise JournalError(f"{path} was replaced or deleted while it was in use: open it again")
+
+
+def input_of_file(text: str) -> Inputs:
+    """What a model is fed, as a file says it: a sample of modest size.
+
+    Raises:
+        DataError: It is no input, or larger than anything that a file alone may ask for.
+    """
+    try:
+        found = parse_inputs(text)
+    except ModelError as error:
+        raise DataError(f"input: {error}") from None
+    if not is_modest(found):
+        raise DataError(f"input {text[:60]!r} is of more than {MOST_NUMBERS} numbers")
+    return found
+
+
+def is_modest(inputs: Inputs) -> bool:
+    """Whether a sample is small enough for a file to ask for it."""
+    return sum(math.prod(spec.shape) for spec in inputs) <= MOST_NUMBERS
 
 
 def _is_finite(value: float | None) -> bool:

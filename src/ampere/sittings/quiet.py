@@ -145,7 +145,8 @@ class Guard:
                 self._why = f"the device is busy: {who}"
             if patience_s <= 0:
                 raise Busy(
-                    f"{self._why}; end that, wait, or measure all the same with --accept-busy"
+                    f"{self._why}; end that, wait, or measure all the same with"
+                    " Effort(accept_busy=True), in a shell --accept-busy"
                 )
             if not busy:
                 return

@@ -57,9 +57,7 @@ class Factory:
         """What its model is fed: what was said, or else what it says itself."""
         fed = input or self.input
         if fed is None:
-            raise ModelError(
-                f"{self.label} does not say its input: pass --input, e.g. --input 3x32x32"
-            )
+            raise ModelError(f"{self.label} does not say its input: give input, e.g. 3x32x32")
         return fed
 
 

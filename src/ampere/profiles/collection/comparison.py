@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from ampere.core import units
 from ampere.core.boundary.example_inputs import Input
 from ampere.core.layers import Layer
-from ampere.core.page import Page
+from ampere.core.page import Page, Range
 from ampere.core.training import Training, stated_training
 from ampere.core.types import Json
 from ampere.errors import AmpereError, NotCovered
@@ -159,6 +159,7 @@ class Comparison:
             headers=headers,
             rows=rows,
             align=align,
+            ranges=[_range(standing) for standing in self.standings],
             facts=[
                 ("training", self.setting),
                 *(("left out", f"{each.name}: {each.reason}") for each in self.left_out),
@@ -187,6 +188,12 @@ class Comparison:
             for standing, energy, time in zip(self.standings, joules, seconds, strict=True)
         ]
         return headers, rows, "<<<>>>><"
+
+
+def _range(standing: Standing) -> Range:
+    estimate, limits = standing.estimate, standing.estimate.energy_j_interval
+    text = _limits(limits, units.joules)
+    return Range(standing.card.name, limits[0], estimate.energy_j, limits[1], text)
 
 
 def common_training(library: Library) -> Training:

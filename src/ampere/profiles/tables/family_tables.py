@@ -17,9 +17,11 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from ampere.core import units
 from ampere.core.arrays import Array, Ints
 from ampere.core.choices import Choice, choices
 from ampere.core.layers import Layer
+from ampere.core.page import Page
 from ampere.errors import ContradictoryRows, DataError, NotCovered
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.encoding import depth_context
@@ -54,6 +56,31 @@ class FamilyTables:
         )
         self._context = depth_context(layers)
         self._grid = Grid(places_of(layers, free), self.largest, self.steps, fit, count)
+
+    def __repr__(self) -> str:
+        return self._page().text()
+
+    def _repr_html_(self) -> str:
+        return self._page().html()
+
+    def _page(self) -> Page:
+        """Which widths there are; nothing is computed for it."""
+        sizes = [top // step for top, step in zip(self.largest, self.steps, strict=True)]
+        return Page(
+            f"Tables of {units.number(math.prod(sizes))} members of a family",
+            headers=("width", "from", "to", "in steps of", "sizes"),
+            rows=[
+                (name, *map(units.number, (step, top, step, count)))
+                for name, step, top, count in zip(
+                    self.names, self.steps, self.largest, sizes, strict=True
+                )
+            ],
+            align="<>>>>",
+            facts=[
+                ("candidates", "rows of sizes in this order, for estimate_many, std and seconds"),
+                ("learned from", units.plural(len(self._fit.measurements), "measurement")),
+            ],
+        )
 
     @cached_property
     def _energy(self) -> Sums:

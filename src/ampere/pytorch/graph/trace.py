@@ -241,5 +241,5 @@ def _reason(error: Exception, module: str | None) -> str:
     if "more than 1 value per channel" in text:  # batch normalisation
         text += "; use a batch size of 2 or more"
     elif "missing" in text and "required" in text and "argument" in text:
-        text += "; name each input, e.g. --input '3x32x32, 10:int64<100'"
+        text += "; name each input, e.g. '3x32x32, 10:int64<100'"
     return f"in {module}: {text}" if module else text

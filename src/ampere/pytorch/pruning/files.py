@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,6 +23,7 @@ from ampere.pytorch.pruning.slimmer import Slim
 from ampere.pytorch.runtime.builder import build
 
 WEIGHTS, WIDTHS, CODE = "model.safetensors", "widths.json", "model.py"
+ORIGINAL = "original.py"  # a copy of the user's own file
 MOST_BYTES = 2**40  # of weights: more than any device that trains has
 
 _HEAD = '''"""{title}
@@ -46,6 +48,20 @@ def build({model}weights: "str | Path | None" = None) -> nn.Module:
 _LOAD = """\
     load_model(model, str(weights or HERE / "{weights}"){how})
     return model
+"""
+# Where the original lies is tried first, since it may need what lies beside it; but only while it
+# is what was pruned: a file of the same name may be anything by then.
+_LOADS = """\
+    copy = HERE / {copy}
+    places = [HERE / {way}, Path({path})]
+    same = [each for each in places if each.is_file() and each.read_bytes() == copy.read_bytes()]
+    path = (same or [copy])[0].resolve()
+    homes = [{beside}] if same else ["."]
+    sys.path[:0] = [str((path.parent / each).resolve()) for each in homes]
+    spec = importlib.util.spec_from_file_location("original", path)
+    module = sys.modules["original"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    made = module.{name}
 """
 # What a file has of each of these is only what its model needs: most have no more than modules.
 _STEPS = {
@@ -79,7 +95,12 @@ _STEPS = {
 
 
 def write_model(
-    folder: Path, slim: Slim, source: str | None, title: str, facts: Mapping[str, Json]
+    folder: Path,
+    slim: Slim,
+    source: str | None,
+    title: str,
+    facts: Mapping[str, Json],
+    home: Path | None = None,
 ) -> None:
     """Write weights, widths and code into a folder.
 
@@ -89,6 +110,7 @@ def write_model(
         source: The text that names the original (`zoo:cnn5`); None if it was an object.
         title: The first line of the Python file.
         facts: What else stands beside the widths.
+        home: Where the folder will lie in the end, if it is written elsewhere first.
 
     Raises:
         OSError: They cannot be written.
@@ -108,11 +130,20 @@ def write_model(
     layers = [layer.to_json(with_structure=True) for layer in slim.layers]
     rows = {**facts, "layers": layers}
     write_whole(folder / WIDTHS, json.dumps(rows, indent=1) + "\n")
-    write_whole(folder / CODE, code(slim, source, title))
+    path = own_path(source)
+    if path is not None and not slim.rebuilt:
+        write_whole(folder / ORIGINAL, path.read_bytes())
+    write_whole(folder / CODE, code(slim, source, title, home or folder))
 
 
-def code(slim: Slim, source: str | None, title: str) -> str:
-    """The Python file that builds a narrower model."""
+def own_path(source: str | None) -> Path | None:
+    """The user's own file that a text names, if it names one."""
+    named = None if source is None else parse_name(source)
+    return named.path if named is not None and named.is_own else None
+
+
+def code(slim: Slim, source: str | None, title: str, home: Path = Path()) -> str:
+    """The Python file that builds a narrower model, for the folder where it will lie."""
     title = title.replace("\\", "/").replace('"""', "'''")
     if slim.rebuilt:
         ours = "from ampere import rebuild_model\n"
@@ -130,7 +161,7 @@ def code(slim: Slim, source: str | None, title: str) -> str:
         "TIES": {name: _quoted(first) for name, first in _ties(slim.model).items()},
     }
     made = [name for name, lines in changes.items() if lines]
-    imports, ours, original = _original(source) if source else ("", "", "")
+    imports, ours, original = _original(source, home) if source else ("", "", "")
     model = 'model: "nn.Module | None" = None, ' if source else "model: nn.Module, "
     what = "The original with smaller modules, and the weights that were kept."
     parts = [
@@ -146,7 +177,7 @@ def code(slim: Slim, source: str | None, title: str) -> str:
     return "".join(parts)
 
 
-def _original(source: str) -> tuple[str, str, str]:
+def _original(source: str, home: Path) -> tuple[str, str, str]:
     """What builds the original: imports of Python's own and of ampere, and a function."""
     spec = parse_name(source)
     head = "\n\ndef original() -> nn.Module:\n"
@@ -159,14 +190,14 @@ def _original(source: str) -> tuple[str, str, str]:
         return "", ours, f"{head}    return build_model({_quoted(str(spec))})\n"
     if spec.path is None:
         return "", "", f"{head}    from {spec.source} import {spec.name} as made\n\n{end}"
-    homes = dict.fromkeys(str(home) for home in homes_of(spec.source))
-    loads = (
-        f"    sys.path[:0] = [{', '.join(map(_quoted, homes))}]\n"
-        f"    path = {_quoted(str(spec.path))}\n"
-        '    spec = importlib.util.spec_from_file_location("original", path)\n'
-        '    module = sys.modules["original"] = importlib.util.module_from_spec(spec)\n'
-        "    spec.loader.exec_module(module)\n"
-        f"    made = module.{spec.name}\n"
+    # Ways from a folder stay right when both are moved together.
+    beside = [os.path.relpath(each, spec.path.parent) for each in homes_of(spec.source)]
+    loads = _LOADS.format(
+        way=_quoted(os.path.relpath(spec.path, os.path.realpath(home))),
+        path=_quoted(str(spec.path)),
+        copy=_quoted(ORIGINAL),
+        beside=", ".join(map(_quoted, dict.fromkeys(beside))),
+        name=spec.name,
     )
     return "import importlib.util\nimport sys\n", "", head + loads + end
 

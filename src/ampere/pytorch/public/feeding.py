@@ -85,8 +85,8 @@ def _tokens(config: Any, sequence: int | None) -> InputSpec:
     vocabulary = _said(text, "vocab_size") or _said(config, "vocab_size")
     if not isinstance(vocabulary, int):
         raise ModelError(
-            f"{config.model_type} does not say how many tokens it knows: pass --input,"
-            " e.g. --input 'input_ids=128:int64<1000'"
+            f"{config.model_type} does not say how many tokens it knows: give its input,"
+            " e.g. 'input_ids=128:int64<1000'"
         )
     limits = [(name, getattr(text, name, None)) for name in _POSITIONS]
     for name, limit in limits:
