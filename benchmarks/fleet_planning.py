@@ -37,7 +37,7 @@ from ampere.fleet.planning.problem import Problem, Sheet
 from ampere.fleet.planning.solver import solve
 from ampere.fleet.task import Task
 from ampere.meters.base import Provenance
-from ampere.profiles.job import Job
+from ampere.profiles.jobs.job import Job
 from ampere.profiles.profile import Profile
 from ampere.records.journal import Header
 

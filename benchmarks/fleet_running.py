@@ -44,7 +44,7 @@ from ampere.integrations.dask import Place, run_fleet
 from ampere.integrations.fleet_jobs import open_run, work_of
 from ampere.integrations.station import TALLY, Tally, run_order
 from ampere.meters.base import Provenance
-from ampere.profiles.job import Job
+from ampere.profiles.jobs.job import Job
 from ampere.profiles.profile import Profile
 from ampere.pytorch.models import read
 from ampere.records.journal import Header

@@ -5,7 +5,7 @@
 
 A validation (forward pass and loss, without gradients, in evaluation mode), and four accumulated
 batches with one update, are run in turns with whole steps, in CPU-seconds of one thread: medians of
-nine rounds. Beside them stands what `profiles/stage_shares.py` counts from the calls of the layers.
+nine rounds. Beside them stands what `profiles/jobs/stage_shares.py` counts from the layers' calls.
 The table goes to docs/paper/stages.md.
 """
 
@@ -28,7 +28,7 @@ from machine import RESULTS, machine_line, write_section
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Settings, Workload
 from ampere.devices.worker import keep_memory
-from ampere.profiles.stage_shares import stage_shares
+from ampere.profiles.jobs.stage_shares import stage_shares
 from ampere.pytorch.models import read
 from ampere.pytorch.runtime.trainer import Trainer, make_trainer
 from ampere.zoo.families import family_names, find_family

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from ampere.profiles.collection.admission import add_profile
     from ampere.profiles.collection.comparison import Comparison, compare_devices
     from ampere.profiles.estimate import Estimate
-    from ampere.profiles.job import Job, Loading
+    from ampere.profiles.jobs.job import Job, Loading
     from ampere.profiles.library import Library, open_library
     from ampere.profiles.profile import Profile, fit
     from ampere.pruning.judge import Judging
@@ -101,12 +101,12 @@ _HOMES = {
     "Gate": "ampere.gates.gate",
     "InputSpec": "ampere.core.inputs",
     "Inputs": "ampere.core.inputs",
-    "Job": "ampere.profiles.job",
+    "Job": "ampere.profiles.jobs.job",
     "Judging": "ampere.pruning.judge",
     "Layer": "ampere.core.layers",
     "LayerKind": "ampere.core.layers",
     "Library": "ampere.profiles.library",
-    "Loading": "ampere.profiles.job",
+    "Loading": "ampere.profiles.jobs.job",
     "LocalDevice": "ampere.devices.local",
     "Measured": "ampere.evaluation.measured",
     "MeasuredLoader": "ampere.evaluation.measured_loader",

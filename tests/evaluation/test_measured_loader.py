@@ -11,7 +11,7 @@ import pytest
 from ampere.core.fingerprint import Fingerprint
 from ampere.evaluation.measured_loader import MeasuredLoader
 from ampere.meters.base import Provenance
-from ampere.profiles.job import Loading
+from ampere.profiles.jobs.job import Loading
 from ampere.records.repeats import USUAL
 from ampere.sittings.loading import LoaderBursts
 

@@ -26,7 +26,7 @@ from ampere.fleet.runs.runner import Runner
 from ampere.fleet.runs.work import Work
 from ampere.fleet.task import Task
 from ampere.meters.base import Provenance
-from ampere.profiles.job import Job
+from ampere.profiles.jobs.job import Job
 from ampere.profiles.profile import Profile
 from libraries import a_profile
 

@@ -13,7 +13,7 @@ from ampere.fleet.files.jobs import read_jobs
 from ampere.fleet.files.members import read_fleet
 from ampere.fleet.member import Battery, Charging, Fleet, Span
 from ampere.fleet.task import Task
-from ampere.profiles.job import Job, Loading
+from ampere.profiles.jobs.job import Job, Loading
 from cli.runner import layers_file
 from fakes import plain_model
 from libraries import a_profile

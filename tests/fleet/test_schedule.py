@@ -12,7 +12,7 @@ from ampere.errors import AmpereError, DataError
 from ampere.fleet.costs import Costs, estimate_costs
 from ampere.fleet.plan import Plan
 from ampere.meters.base import Provenance
-from ampere.profiles.job import Loading
+from ampere.profiles.jobs.job import Loading
 from ampere.records.journal import Header
 from fakes import known_cost, plain_model, total
 from fleet.cases import BEGINS, member, plain_profile, task

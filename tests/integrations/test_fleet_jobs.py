@@ -11,7 +11,7 @@ import ampere
 from ampere.errors import DataError
 from ampere.fleet.runs.orders import Routine
 from ampere.integrations.fleet_jobs import open_run, work_of
-from ampere.profiles.job import Loading
+from ampere.profiles.jobs.job import Loading
 from fleet.cases import member
 from fleet.crews import round_robin
 

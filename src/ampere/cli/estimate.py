@@ -34,7 +34,7 @@ from ampere.errors import AmpereError, NotCovered
 if TYPE_CHECKING:
     from ampere.core.layers import Layer
     from ampere.profiles.estimate import Estimate
-    from ampere.profiles.job import Job as WholeJob
+    from ampere.profiles.jobs.job import Job as WholeJob
     from ampere.profiles.profile import Profile
 
     Ask: TypeAlias = Callable[["Subject"], Estimate]
@@ -241,7 +241,7 @@ def _unmeasured(
 ) -> Ask:
     """Who is asked about a device that was never metered: others."""
     from ampere.profiles import borrowing
-    from ampere.profiles.whole_job import whole_job
+    from ampere.profiles.jobs.whole_job import whole_job
 
     entries = borrowing.read_entries(like_devices)
     settings = training.over(borrowing.usual_training(entries))

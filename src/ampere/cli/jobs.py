@@ -11,7 +11,7 @@ import typer
 from ampere.cli.options import STEPS, Job, above_zero, at_most
 
 if TYPE_CHECKING:
-    from ampere.profiles import job as jobs
+    from ampere.profiles.jobs import job as jobs
 
 RANKS = 10**6
 
@@ -84,7 +84,7 @@ class Around:
 
     def job(self, length: Job) -> jobs.Job:
         """The whole job: one step if nothing was said of its length."""
-        from ampere.profiles import job as jobs
+        from ampere.profiles.jobs import job as jobs
 
         validated = self.validation_samples is not None
         if validated and length.epochs is None and self.validations is None:

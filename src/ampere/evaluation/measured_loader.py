@@ -10,7 +10,7 @@ from ampere.core.fingerprint import Fingerprint, describe_device
 from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.meters.base import Provenance
-from ampere.profiles.job import Loading
+from ampere.profiles.jobs.job import Loading
 from ampere.records.measurement import REACH
 from ampere.records.repeats import Repeats
 from ampere.sittings.loading import LoaderBursts

@@ -27,8 +27,8 @@ from ampere.fleet.task import Task
 from ampere.frameworks.models import read
 from ampere.profiles.cautions import UNSETTLED
 from ampere.profiles.estimate import Estimate
+from ampere.profiles.jobs.whole_job import LOADING, whole_job
 from ampere.profiles.profile import Profile
-from ampere.profiles.whole_job import LOADING, whole_job
 
 CAUSES = 24  # of shared errors that are told apart; what is beyond them counts as a job's own
 NAMED = 5  # kinds of layers that a reason names

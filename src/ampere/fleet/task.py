@@ -16,7 +16,7 @@ from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.errors import DataError
 from ampere.frameworks.readers import Model
-from ampere.profiles.job import Job
+from ampere.profiles.jobs.job import Job
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from ampere.gates.terms import STOP, WARN, Terms
 from ampere.meters.base import AUTO, UNKNOWN_ORIGIN, Meter, Provenance
 from ampere.meters.drivers.battery import capacity_j
 from ampere.meters.registry import meter_classes
-from ampere.profiles.job import Job
+from ampere.profiles.jobs.job import Job
 from ampere.profiles.library import open_library
 from ampere.profiles.profile import Profile
 

@@ -20,7 +20,7 @@ from ampere.gates.forecast import Forecast, Forecaster, Prior
 from ampere.gates.interludes import Validation
 from ampere.gates.terms import Terms
 from ampere.profiles.estimate import Estimate
-from ampere.profiles.whole_job import LOADING, TRAINING, VALIDATION
+from ampere.profiles.jobs.whole_job import LOADING, TRAINING, VALIDATION
 
 TAIL = 0.05
 MOST_SPAN = 30.0  # from the lower to the upper end of an interval that says anything

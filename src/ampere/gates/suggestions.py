@@ -16,7 +16,7 @@ from ampere.errors import AmpereError, DataError
 from ampere.gates.outlook import Decision, Outlook, Suggestion, look_ahead, prior_of
 from ampere.profiles.collection.comparison import compare_devices
 from ampere.profiles.estimate import Estimate
-from ampere.profiles.job import Job
+from ampere.profiles.jobs.job import Job
 from ampere.profiles.library import Library
 from ampere.profiles.profile import Profile
 from ampere.pruning.search import Search, WidthSearch, make_space

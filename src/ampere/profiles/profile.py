@@ -40,10 +40,10 @@ from ampere.profiles.doubts import (
 )
 from ampere.profiles.estimate import Estimate, estimate
 from ampere.profiles.fit_cache import FitCache, Fits
-from ampere.profiles.job import Job
+from ampere.profiles.jobs.job import Job
+from ampere.profiles.jobs.whole_job import whole_job
 from ampere.profiles.summary import pays_off_after, summarise
 from ampere.profiles.tables.family_tables import FamilyTables
-from ampere.profiles.whole_job import whole_job
 from ampere.records.journal import (
     Header,
     Journal,

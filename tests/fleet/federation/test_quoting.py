@@ -11,7 +11,7 @@ from ampere.estimators.intervals import probability_within
 from ampere.fleet.federation.quotes import Quote
 from ampere.fleet.federation.quoting import quote_round
 from ampere.fleet.member import Battery
-from ampere.profiles.job import Job, Loading
+from ampere.profiles.jobs.job import Job, Loading
 from ampere.pytorch.models import read
 from integrations.cases import known_profile
 from plain_rows import layer

@@ -17,7 +17,7 @@ from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.fleet.member import Battery
 from ampere.meters.base import Provenance
-from ampere.profiles.job import MOST_J, MOST_S
+from ampere.profiles.jobs.job import MOST_J, MOST_S
 
 MOST_STEPS = 10**9  # of a round, and samples
 MOST_LOSS = 1e6

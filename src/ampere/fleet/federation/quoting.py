@@ -15,7 +15,7 @@ from ampere.fleet.federation.quotes import Quote
 from ampere.fleet.member import Battery
 from ampere.frameworks.readers import Model
 from ampere.profiles.estimate import Estimate
-from ampere.profiles.job import Job
+from ampere.profiles.jobs.job import Job
 from ampere.profiles.profile import Profile
 
 CONFIDENCE = 0.9  # of the bounds in a quote

@@ -23,7 +23,7 @@ from ampere.errors import DataError, JournalError
 from ampere.fleet.federation.attendance import LONGEST_REST, Attendance, Entry, Round
 from ampere.fleet.federation.quotes import MOST_STEPS, Quote
 from ampere.fleet.federation.rounds import Invitation
-from ampere.profiles.job import MOST_J
+from ampere.profiles.jobs.job import MOST_J
 
 VERSION = 1
 MOST_ROUNDS, MOST_CLIENTS, MOST_NAME = 10**6, 10**5, 2**64

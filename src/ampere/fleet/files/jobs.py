@@ -43,7 +43,7 @@ from ampere.errors import DataError
 from ampere.fleet.files.entries import Entry, read_entries
 from ampere.fleet.member import Fleet, refuse_twins
 from ampere.fleet.task import Task
-from ampere.profiles.job import MOST, MOST_J, MOST_S, Job, Loading
+from ampere.profiles.jobs.job import MOST, MOST_J, MOST_S, Job, Loading
 from ampere.records.rows import read_layer_file
 from ampere.zoo.families import find_family
 

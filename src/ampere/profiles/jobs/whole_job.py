@@ -20,8 +20,8 @@ from ampere.core.types import Json
 from ampere.errors import NotCovered
 from ampere.estimators.base import Cost, Line, Share
 from ampere.profiles.estimate import Estimate, Part
-from ampere.profiles.job import Count, Job, Loading
-from ampere.profiles.stage_shares import UPDATE, StageShares, stage_shares
+from ampere.profiles.jobs.job import Count, Job, Loading
+from ampere.profiles.jobs.stage_shares import UPDATE, StageShares, stage_shares
 from ampere.records.measurement import REACH
 
 TRAINING, VALIDATION, LOADING = "training", "validation", "data loading"

@@ -13,10 +13,10 @@ from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Cost, Line, Share
 from ampere.meters.base import Provenance
 from ampere.profiles.estimate import Estimate, Part
-from ampere.profiles.job import Job, Loading
+from ampere.profiles.jobs.job import Job, Loading
+from ampere.profiles.jobs.stage_shares import FORWARD_ERROR, UPDATE_ERROR, StageShares, stage_shares
+from ampere.profiles.jobs.whole_job import whole_job
 from ampere.profiles.profile import fit
-from ampere.profiles.stage_shares import FORWARD_ERROR, UPDATE_ERROR, StageShares, stage_shares
-from ampere.profiles.whole_job import whole_job
 from ampere.records.measurement import REACH
 from fakes import exact, plain_model
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
-from ampere.profiles.job import Count, Job, Loading, read_loading
+from ampere.profiles.jobs.job import Count, Job, Loading, read_loading
 
 ROW = {
     "energy_j_per_batch": 0.2,
