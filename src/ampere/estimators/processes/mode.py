@@ -1,7 +1,13 @@
 """Mode: where the posterior of costs is densest, and what totals are like there. Arrays only.
 
 Symbols as in sum_process.py. The logarithm of a sum is not linear in u, b, γ and δ: steps of Gauss
-and Newton take it as linear, and are halved until the density grows.
+and Newton take it as linear. Many rows make a narrow valley of the density, and it is curved: steps
+are damped until the density grows (Levenberg and Marquardt). With θ all that is searched for, in
+its prior standard deviations, and J what it does to log totals, a step at damping s goes to
+
+    θ + s (J' α − θ)    α = (s J J' + N)⁻¹ (log y − log total + s J θ)
+
+which is Gauss and Newton's step for s = 1, and a small one up the density for s near 0.
 """
 
 from __future__ import annotations
@@ -20,7 +26,8 @@ from ampere.estimators.processes.linear_mean import Layers, by_operation, expand
 from ampere.estimators.processes.totals import Rows, besides
 
 # Steps get smaller by a tenth to a half each; what is left of logarithms then is nobody's joules.
-MOST_STEPS, HALVINGS, SETTLED = 60, 12, 1e-6
+MOST_STEPS, SETTLED = 300, 1e-6
+DAMPING, LEAST = 0.25, 1e-9  # how much shorter a step is tried that went too far; and the shortest
 NEARLY = 1e-4  # where totals are only taken as linear, to search on from there
 FARTHEST = 100.0  # that a logarithm may be off on the way: beyond, numbers end
 
@@ -106,22 +113,25 @@ class Search:
         """Go from a point to the largest density, and condition there on all rows."""
         point = start or self._zero()
         at, log_total = self._linear(point)
-        least = self._loss(point, log_total)
+        loss, damping = self._loss(point, log_total), 1.0
         for _ in range(MOST_STEPS):
-            target = self._target(at, np.asarray(np.linalg.solve(self._total(at), at.z), float))
-            for halving in range(HALVINGS):
-                trial = point.towards(target, 0.5**halving)
+            made, tried = self._made_of_layers(at), damping
+            while damping > LEAST:
+                trial = point.towards(self._damped(at, log_total, made, damping), damping)
                 trial_at, trial_total = self._linear(trial)
-                loss = self._loss(trial, trial_total)
-                if loss <= least + 1e-12 * abs(least):
+                trial_loss = self._loss(trial, trial_total)
+                if trial_loss <= loss + 1e-12 * abs(loss):
                     break
+                damping *= DAMPING
             else:
                 break
             moved = float(np.abs(trial_total - log_total).max())
-            point, at, log_total, least = trial, trial_at, trial_total, loss
-            if moved < settled:
+            point, at, log_total, loss = trial, trial_at, trial_total, trial_loss
+            if moved < settled * damping:
                 break
-        factor = Factor.of(self._total(at))
+            if damping == tried:  # it went well: dare more
+                damping = min(1.0, damping / DAMPING)
+        factor = Factor.of(self._made_of_layers(at) + self.besides)
         alpha = factor.solve(at.z)
         return Mode(self._target(at, alpha), at, factor, alpha)
 
@@ -149,13 +159,20 @@ class Search:
         at = Linear(self.layers, self.rows, shares, mean, steps, traits, z, self.log_size)
         return at, np.log(total)
 
-    def _total(self, at: Linear) -> Array:
-        """The covariance of what was measured, if totals were linear everywhere."""
+    def _made_of_layers(self, at: Linear) -> Array:
+        """J J': the covariance of totals through their layers, if they were linear everywhere."""
         hyper = self.solution.hyper
-        total = at.shares @ self.k @ at.shares.T + at.mean @ at.mean.T + self.besides
-        total += hyper.stairs**2 * at.steps @ at.steps.T
-        total += hyper.trait**2 * at.traits @ at.traits.T
-        return np.asarray(total)
+        made = at.shares @ self.k @ at.shares.T + at.mean @ at.mean.T
+        made += hyper.stairs**2 * at.steps @ at.steps.T
+        made += hyper.trait**2 * at.traits @ at.traits.T
+        return np.asarray(made)
+
+    def _damped(self, at: Linear, log_total: Array, made: Array, damping: float) -> Point:
+        """Where a damped step leads to, which goes but a part of the way."""
+        off = self.log_y - log_total
+        linear = at.z - off
+        alpha = np.linalg.solve(damping * made + self.besides, off + damping * linear)
+        return self._target(at, np.asarray(alpha, float))
 
     def _target(self, at: Linear, alpha: Array) -> Point:
         """Where the density would be largest then."""
