@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ampere.core.layers import Layer, Role
+from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
@@ -555,3 +556,35 @@ def test_a_reference_that_moves_from_sitting_to_sitting_tells_of_the_next_moment
         for levels in (calm, restless)
     )
     assert wide > 1.5 * narrow
+
+
+UPDATES = {"sgd": 1.0, "momentum": 1.3, "adagrad": 2.5, "adam": 4.0, "adamw": 5.0, "lion": 2.0}
+UPDATES["rmsprop"] = 3.0
+
+
+def any_linear(rng: random.Random) -> Measurement:
+    """A linear layer of any size and optimiser, metered to 1 %."""
+    n_in, n_out = (int(2 ** rng.uniform(0, 12)) for _ in range(2))
+    batch, optimizer = rng.randint(1, 64), rng.choice([*UPDATES])
+    activation = rng.choice(["none", "relu", "tanh", "sigmoid"])
+    weights = n_in * n_out
+    features = Features(6.0 * batch * weights, 4.0 * batch * (n_in + n_out), 4.0 * weights)
+    chosen = {"batch": batch, "optimizer": optimizer, "activation": activation}
+    kind = LayerKind(f"linear {activation} {optimizer}", Role.LAST, "linear", chosen)
+    layer = Layer("fc", kind, Widths({"in": n_in, "out": n_out}), features)
+    update = UPDATES[optimizer]
+    price = (
+        3e-4 * (1 + 0.2 * math.log(update)) + 7.2e-12 * batch * weights + 8e-11 * update * weights
+    )
+    return Measurement((layer,), price * math.exp(rng.gauss(0.0, 0.01)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_exact_meter_leads_nobody_astray(seed: int) -> None:
+    """Rows over many orders of magnitude: where the search ends must be where the rows are."""
+    rng = random.Random(seed)
+    rows = [any_linear(rng) for _ in range(80)]
+    fit = fit_additive(rows)
+    off = [fit.predict(row.layers).total.energy_j / row.energy_j - 1 for row in rows]
+    assert abs(statistics.median(off)) < 0.002
+    assert statistics.fmean(map(abs, off)) < 0.01
