@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: fuzz help setup setup-system demo test test-integrations faults test-slow lint format reference docs docs-check benchmarks benchmark-reading clean
+.PHONY: fuzz help setup setup-system demo test test-integrations faults test-slow lint format reference docs docs-check benchmarks benchmark-reading comparison clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -148,5 +148,15 @@ benchmark-reading:  ## read every architecture of timm; takes half an hour
 	.venv-timm/bin/pip install --quiet huggingface_hub safetensors pyyaml pillow
 	.venv-timm/bin/python benchmarks/reading.py
 
+# Other trackers want other versions of what they share: an environment of their own.
+COMPARISON := .venv-comparison
+$(COMPARISON)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(COMPARISON)
+	$(COMPARISON)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch]' 'codecarbon>=3,<4' 'carbontracker>=2.4,<3'
+	@touch $@
+
+comparison: $(COMPARISON)/.installed  ## the same job under CodeCarbon, carbontracker and ampere, for docs/comparison.md; ten minutes, leave the machine alone
+	$(COMPARISON)/bin/python benchmarks/comparison.py
+
 clean:  ## remove .venv and caches
-	rm -rf $(VENV) .venv-timm $(INTEGRATIONS) $(FRAMEWORKS) $(JAX) $(FLOWER) $(DOCS) build/site build/doctrees .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-timm $(COMPARISON) $(INTEGRATIONS) $(FRAMEWORKS) $(JAX) $(FLOWER) $(DOCS) build/site build/doctrees .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

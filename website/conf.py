@@ -26,6 +26,7 @@ language = "en"
 smartquotes = False
 
 html_theme = "furo"
+pygments_dark_style = "github-dark"  # furo's own underlines names of modules like links
 html_title = f"ampere {release}"
 html_show_sourcelink = False
 html_copy_source = False

@@ -79,9 +79,10 @@ def test_the_refusal_reads_well():
     with pytest.raises(FingerprintError) as caught:
         refuse_to_mix(ours, theirs)
     assert str(caught.value) == (
-        "measurements of different devices do not mix: amp is not set here, on there;"
-        " cores is 2 here, 8 there; threads is 2 here, not set there;"
-        " --any-device mixes them all the same"
+        "measurements of different devices do not mix: cores is 2 here, 8 there;"
+        " amp is not set here, on there; threads is 2 here, not set there:"
+        " profile each device into a file of its own; any_device=True, in a shell"
+        " --any-device, mixes them all the same"
     )
 
 

@@ -62,9 +62,11 @@ def refuse_to_mix(ours: Fingerprint, theirs: Fingerprint) -> None:
         != (there := theirs.identity.get(key, "not set"))
     ]
     if differences:
+        told = sorted(differences, key=lambda each: "not set" in each)  # what both know comes first
         raise FingerprintError(
-            f"measurements of different devices do not mix: {'; '.join(differences)};"
-            " --any-device mixes them all the same"
+            f"measurements of different devices do not mix: {'; '.join(told)}:"
+            " profile each device into a file of its own; any_device=True, in a shell"
+            " --any-device, mixes them all the same"
         )
 
 
