@@ -1,4 +1,4 @@
-// What native/mnn_engine.cpp calls of MNN, declared from the symbols that the wheel of PyPI exports:
+// What native/mnn_engine.cpp calls of MNN, after the symbols that the wheel of PyPI exports and its interface:
 // the wheel has the engine with its training, but no headers. Sizes and places of fields are those
 // of MNN 3.6; only what the engine touches is here.
 #pragma once

@@ -1,7 +1,7 @@
 """The native worker with MNN itself: linked with the engine inside the wheel, and run.
 
 The wheel exports the engine's symbols but has no headers: `declarations.hpp` stands for them. What
-a phone gets is built against MNN's own headers, which no package has.
+a phone gets is built against MNN's own headers, which were not at hand.
 """
 
 from __future__ import annotations
