@@ -96,6 +96,7 @@ class Network:
         elif call["op"] == "Conv2d":
             groups = given.get("groups", 1)
             assert groups in (1, given["out_channels"]), "groups end the process"
+            assert given.get("padding_mode", "zeros") == "zeros", "not padded with zeros"
             shape = (given["out_channels"], given["in_channels"] // groups)
             shape += tuple(pair(given["kernel_size"]))
         else:
@@ -128,8 +129,9 @@ def conv(given, held, x):
 def pool(given, held, x, kernel_size=None, stride=None, padding=0, **others):
     kernel = given.get("kernel_size", kernel_size)
     stride = given.get("stride", stride) or kernel
-    rest = (given.get("padding", padding), given.get("ceil_mode"), others.get("ceil_mode"))
-    assert not any(rest), "a pool that is padded has wrong gradients"
+    given = {"padding": padding, **others, **given}
+    assert given["padding"] in (0, (0, 0)), "a pool that is padded has wrong gradients"
+    assert given.get("dilation", 1) in (1, (1, 1)) and not given.get("ceil_mode"), given
     sides = (pair(kernel)[::-1], pair(stride)[::-1])
     return F.max_pool(blocked(x), *sides, F.Padding_Mode.VALID, [0, 0])
 

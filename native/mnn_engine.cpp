@@ -133,6 +133,10 @@ class Classifier : public Network {
       int leaving = given.at("out_channels").whole(), entering = given.at("in_channels").whole();
       if (groups != 1 && !(groups == leaving && leaving == entering))
         refuse(op, "its groups get wrong gradients");
+      if (given.has("padding_mode") && given.at("padding_mode").word() != "zeros")
+        refuse(op, "it does not pad with zeros");
+      if (given.has("padding") && given.at("padding").kind == Json::Text)
+        refuse(op, "its padding is a word");
       auto kernel = sides(given, "kernel_size", 1);
       shape = {leaving, entering / groups, kernel[1], kernel[0]};
     } else {

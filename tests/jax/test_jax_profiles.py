@@ -35,3 +35,13 @@ def test_a_model_is_profiled_and_estimated(name: str, tmp_path: Path) -> None:
     assert estimate.runtime == "jax" and not estimate.translated
     assert math.isfinite(estimate.energy_j) and estimate.energy_j > 0
     assert len(profile.measurements) >= 3
+
+
+def test_another_frameworks_runtime_is_refused_before_a_profile_is_begun(tmp_path: Path) -> None:
+    path = tmp_path / "p.ampere"
+    with (
+        ampere.open_device("local", ampere.Settings(runtime="torch"), "cpu", METER) as device,
+        pytest.raises(ampere.AmpereError, match="use --runtime jax"),
+    ):
+        ampere.profile(make("residual"), MODELS["residual"][1], path=path, device=device)
+    assert not path.exists()

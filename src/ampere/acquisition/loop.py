@@ -25,6 +25,7 @@ from ampere.errors import DataError, FingerprintError, JournalError, Measurement
 from ampere.estimators.lending.lenders import Lenders
 from ampere.frameworks.models import plan_variants
 from ampere.frameworks.readers import Model
+from ampere.frameworks.runtimes import refuse_foreign
 from ampere.profiles.profile import Profile
 from ampere.records.journal import Header, Journal
 from ampere.records.measurement import Measurement
@@ -97,12 +98,14 @@ def make_profiler(
 def refuse_untrainable(device: Device, itself: Network) -> None:
     """Raise if a runtime cannot train a model: better now than as a failure of every network.
 
-    torch can whatever it can read.
+    torch can whatever its own reader reads.
 
     Raises:
         ModelError: The device's runtime cannot; names the operation and the layer.
     """
-    if runtime_of(device.fingerprint) == TORCH:
+    runtime = runtime_of(device.fingerprint)
+    refuse_foreign(itself.layers, runtime)
+    if runtime == TORCH:
         return
     with suppress(MeasurementFailed):  # it may be too large, and others of its family are not
         device.unload(device.load(itself.workload).handle)
