@@ -35,10 +35,12 @@ TITLES = {
     "codecarbon": "CodeCarbon",
     "carbontracker": "carbontracker",
     "ampere": "ampere",
+    "ampere_kept": "ampere, freed memory kept",
 }
 ROUNDS, SECONDS, MEASUREMENTS = 5, 15.0, 16  # a job should take so long, a profile so many
 QUICK = (1, 4.0, 5)
 SETTINGS: tuple[str, ...] = ("threads", "framework")  # of the device, beside the machine
+OURS = ("ampere", "ampere_kept")
 KWH_J = 3.6e6
 PRINTED = re.compile(
     r"(Predicted|Actual) consumption for \d+ epoch\(s\):\s+Time:\s+(?:(\d+) days?, )?"
@@ -197,11 +199,11 @@ def half_way(run: Said, steps: int) -> Said:
     return found
 
 
-def of_ampere(kept: Said) -> list[str]:
+def of_ampere(kept: Said, way: str) -> list[str]:
     """What it said in the last round: an interval has no median."""
     from comparison_job import EPOCHS
 
-    last = kept["rounds"][-1]["ampere"]
+    last = kept["rounds"][-1][way]
     look = half_way(last, EPOCHS * kept["epoch_steps"])
     return [
         f"{joules(last['before_j'])} ({between(*last['before_j_interval'])}),"
@@ -224,19 +226,22 @@ def said_table(kept: Said) -> list[str]:
             f"after the first epoch: {joules(carbon['during_j'])}, {carbon['during_s']} s in all",
             f"{joules(carbon['after_j'])}, {carbon['after_s']} s",
         ],
-        "ampere": of_ampere(kept),
+        **{way: of_ampere(kept, way) for way in OURS},
     }
     table = ["| watched by | before | during | after |", "|---|---|---|---|"]
     return table + [f"| {named(kept, way)} | {' | '.join(cells)} |" for way, cells in rows.items()]
 
 
 def named(kept: Said, way: str) -> str:
-    return f"{TITLES[way]} {kept['versions'].get(way, '')}".strip()
+    name, *rest = TITLES[way].split(",")
+    number = kept["versions"].get("ampere" if way in OURS else way, "")
+    return ",".join([f"{name} {number}".strip(), *rest])
 
 
 def foreseen_table(kept: Said) -> list[str]:
     """What was said first against what the same tool counted at the end, over all rounds."""
-    keys = {"carbontracker": ("during", "its first epoch"), "ampere": ("before", "the run")}
+    keys = {"carbontracker": ("during", "its first epoch")}
+    keys |= {way: ("before", "the run") for way in OURS}
     table = [
         "| watched by | foresaw | joules / its own count later | seconds / its own count later |",
         "|---|---|---|---|",
@@ -253,17 +258,20 @@ def foreseen_table(kept: Said) -> list[str]:
 
 
 def cost_table(kept: Said) -> list[str]:
+    from comparison_job import EPOCHS
+
     table = [
         "| watched by | seconds of training / plain | its CPU-seconds / plain"
-        " | waited for at ends of epochs | to import and start | to end |",
-        "|---|---|---|---|---|---|",
+        " | page faults a step | waited for at ends of epochs | to import and start | to end |",
+        "|---|---|---|---|---|---|---|",
     ]
+    steps = EPOCHS * kept["epoch_steps"]
     for way in TITLES:
         cells = [f"{middle(kept, way, key):.2f} s" for key in ("epoch_calls_s", "start_s")]
         table.append(
             f"| {named(kept, way)} | {ratios(kept, way, lambda run: run['train_s'])}"
             f" | {ratios(kept, way, lambda run: run['train_cpu_s'])}"
-            f" | {' | '.join(cells)} | {middle(kept, way, 'stop_s'):.2f} s |"
+            f" | {middle(kept, way, 'faults') / steps:.0f} | {' | '.join(cells)} | {middle(kept, way, 'stop_s'):.2f} s |"
         )
     return table
 

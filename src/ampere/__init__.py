@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ampere.cli.progress import progress
     from ampere.core.inputs import Inputs, InputSpec
     from ampere.core.layers import Features, Layer, LayerKind, Role
+    from ampere.core.memory import keep_memory
     from ampere.core.page import Page
     from ampere.core.program.widths import Widths
     from ampere.core.training import Training
@@ -142,6 +143,7 @@ _HOMES = {
     "evaluate": "ampere._api",
     "fit": "ampere.profiles.profile",
     "gate": "ampere.gates.opening",
+    "keep_memory": "ampere.core.memory",
     "measure": "ampere._api",
     "measure_loader": "ampere._api",
     "open_device": "ampere.devices.registry",
@@ -222,6 +224,7 @@ __all__ = [
     "evaluate",
     "fit",
     "gate",
+    "keep_memory",
     "measure",
     "measure_loader",
     "open_device",

@@ -235,6 +235,17 @@ def test_batteries_are_told_to_the_end_of_the_plan() -> None:
     assert all(each.p_battery > 0.9 for each in plan.standings)
 
 
+def test_a_battery_that_is_empty_stays_at_nothing_and_promises_nothing() -> None:
+    costs = Costs.known([[1.0, 10.0]], [[50.0, 50.0]])
+    flat = member("flat", battery=ampere.Battery(0.0, 100.0, 0.0), idle_w=0.1)
+    plan = planned([task("a")], flat, member("y", 100.0), costs=costs)
+    empty, _ = plan.standings
+    assert plan.assignments[0].member == "y"
+    assert all(each.energy_j == each.low_j == 0.0 for each in empty.charges)
+    (line,) = (line for line in repr(plan).splitlines() if line.split()[:1] == ["flat"])
+    assert "no job, 0 J of 100 J left" in line and "holds" not in line
+
+
 def test_the_table_is_what_was_agreed() -> None:
     costs = Costs.known(
         [[400.0, 650.0], [900.0, 700.0], [5000.0, 9000.0]],

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import ampere
+from ampere.core.fingerprint import Fingerprint
+from ampere.core.memory import KEEPING
 from ampere.errors import DataError, NotCovered, Refused
 from ampere.gates.opening import Wish, look_before
 from ampere.gates.outlook import Decision, Outlook, Suggestion, look_ahead, prior_of
@@ -252,3 +254,36 @@ def test_what_a_battery_holds(tmp_path: Path) -> None:
             (tmp_path / name / file).write_text(text)
     assert capacity_j(str(tmp_path)) == pytest.approx(3600 * (50 + 20))
     assert capacity_j(str(tmp_path / "none")) is None
+
+
+@pytest.mark.parametrize(
+    ("identity", "environment", "told"),
+    [
+        ({"freed_memory": "kept"}, {}, True),
+        ({"freed_memory": "kept"}, KEEPING, False),
+        ({"freed_memory": "kept", "accelerator": "cuda"}, {}, False),
+        ({"freed_memory": "as the system does"}, {}, False),
+        ({}, {}, False),
+    ],
+)
+def test_a_process_that_gives_memory_back_is_told_what_that_takes(
+    identity: dict[str, str],
+    environment: dict[str, str],
+    told: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in KEEPING:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    known = known_profile()
+    header = replace(known.header, fingerprint=Fingerprint(identity))
+    said: list[str] = []
+    ampere.gate(
+        "zoo:cnn5",
+        profile=replace(known, header=header),
+        steps=10,
+        meter=HandMeter(),
+        watch=said.append,
+    )
+    assert any("ampere.keep_memory()" in text for text in said) is told

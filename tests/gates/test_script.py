@@ -43,6 +43,13 @@ def events(run: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (run / "gate.jsonl").read_text().splitlines()]
 
 
+def test_a_program_may_be_let_keep_its_memory() -> None:
+    asked = "import os; print(os.environ.get('MALLOC_MMAP_MAX_'))"
+    for wish, told in (((), "None"), (("--keep-memory",), "0")):
+        done = ampere_process("run", *TEN_WATTS, *wish, *python("-c", asked))
+        assert done.stdout.strip() == told
+
+
 def test_a_program_is_ended_inside_its_budget_and_may_save(loop: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     done = ampere_process(

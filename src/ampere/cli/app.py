@@ -125,7 +125,5 @@ def root(
     ] = False,
 ) -> None:
     """Energy and time that training a neural network will cost on a device, before running it."""
-    if quiet and verbose:
-        raise typer.BadParameter("give either --quiet or --verbose")
     if ctx.invoked_subcommand is None:
         typer.echo(GREETING)

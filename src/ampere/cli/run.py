@@ -52,6 +52,14 @@ def run(
             callback=not_below_zero,
         ),
     ] = 30.0,
+    keep_memory: Annotated[
+        bool,
+        typer.Option(
+            "--keep-memory",
+            help="Let it keep freed memory for the next step (glibc), as networks do that are"
+            " measured: up to a quarter less.",
+        ),
+    ] = False,
     battery_wh: BatteryWh = None,
     rates: Rates = Rates(),
     sink: SinkNames = None,
@@ -67,7 +75,12 @@ def run(
     from ampere.gates.terms import Terms
 
     script = Script(
-        tuple(program), progress_pattern, progress_file, grace_s=grace, output=answer_number()
+        tuple(program),
+        progress_pattern,
+        progress_file,
+        grace_s=grace,
+        output=answer_number(),
+        keep_memory=keep_memory,
     )
     gate = open_gate(
         Wish(budget, rates.carbon, rates.price, battery_wh),

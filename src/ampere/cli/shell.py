@@ -6,7 +6,10 @@ import contextlib
 import json
 import math
 import os
+import re
+import shutil
 import sys
+import textwrap
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,6 +37,8 @@ _EXTRAS = {  # packages that not everybody needs: how they are called, and what 
     "distributed": ("Dask", "fleet"),
     "opentelemetry": ("OpenTelemetry", "opentelemetry"),
 }
+EVERYWHERE = ("--quiet", "--verbose", "--debug")  # options of `ampere` that commands take, too
+FACT = re.compile(r"\S+(?: \S+)*  +(?=\S)")  # its name, and the gap before its text
 BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 
 
@@ -54,7 +59,18 @@ class Answer(str):
 
 
 class Shell(TyperCommand):
-    """A command that returns its answer as text; what goes wrong becomes one line."""
+    """A command that returns its answer as text; what goes wrong becomes one line.
+
+    What is said before the command, as `ampere --quiet profile`, may be said after it as well.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take out what is for all commands; what stands after `--` is for others."""
+        end = args.index("--") if "--" in args else len(args)
+        own = [each for each in args[:end] if each not in EVERYWHERE]
+        ctx.find_root().params.update({each[2:]: True for each in args[:end] if each in EVERYWHERE})
+        rest: list[str] = super().parse_args(ctx, [*own, *args[end:]])
+        return rest
 
     def invoke(self, ctx: Any) -> None:
         """Run the command and print its answer."""
@@ -111,11 +127,36 @@ def hint(text: str) -> None:
 def say(text: str) -> None:
     """Print one line to standard error."""
     try:
-        print(printable(" ".join(text.split())), file=sys.stderr, flush=True)
+        line = printable(" ".join(text.split()))
+        print(folded(line) if sys.stderr.isatty() else line, file=sys.stderr, flush=True)
     except BrokenPipeError:
         raise
     except OSError:  # a full disk: what was asked for is done all the same
         silence(sys.stderr)
+
+
+def folded(text: str) -> str:
+    """For people: long lines go on below where their text begins, after the name of a fact."""
+    columns = shutil.get_terminal_size().columns
+    lines = []
+    for line in text.splitlines():
+        begin = FACT.match(line)
+        name = begin[0] if begin else ""
+        rest = line[len(name) :]
+        # Rows of tables, and JSON, stay as they are.
+        if len(line) <= columns or "  " in rest or len(name) > columns // 2 or rest[:1] in "{[":
+            lines.append(line)
+            continue
+        below = " " * (len(name) or 2)
+        lines += textwrap.wrap(
+            rest,
+            columns,
+            initial_indent=name,
+            subsequent_indent=below,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+    return "\n".join(lines)
 
 
 def json_text(row: Mapping[str, Json] | Sequence[Json]) -> str:
@@ -125,7 +166,9 @@ def json_text(row: Mapping[str, Json] | Sequence[Json]) -> str:
 
 
 def _wished(root: Mapping[str, Any]) -> Verbosity:
-    """How much shall be told, by the options before the command."""
+    """How much shall be told, by the options before the command and after it."""
+    if root.get("quiet") and root.get("verbose"):
+        raise typer.BadParameter("give either --quiet or --verbose")
     if root.get("quiet"):
         return Verbosity.QUIET
     return Verbosity.VERBOSE if root.get("verbose") else Verbosity.USUAL
@@ -134,7 +177,7 @@ def _wished(root: Mapping[str, Any]) -> Verbosity:
 def _print(answer: str, debug: bool) -> None:
     """Print the answer; where it cannot be, the command has failed."""
     try:
-        print(answer, flush=True)
+        print(folded(answer) if sys.stdout.isatty() else answer, flush=True)
     except BrokenPipeError:
         raise
     except OSError as error:

@@ -19,7 +19,6 @@ files that it imports.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import json
 import os
@@ -36,6 +35,7 @@ from typing import IO, Any
 
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.lock import is_open_in, lock_file, lock_holder, open_own
+from ampere.core.memory import keep_memory
 from ampere.core.workloads import IDLE_STEP_S, LOADING, REFERENCE, Settings, Workload
 from ampere.errors import AmpereError, DeviceError, MeterError, MeterFault
 from ampere.frameworks.runtimes import STEP, Runtime, find_runtime
@@ -220,22 +220,6 @@ def _act(worker: Worker, do: str, request: dict[str, Any]) -> dict[str, Any]:
 def _failure(kind: str, message: str) -> dict[str, Any]:
     """An error as an answer, in words that can be written: names of files need not be such."""
     return {"error": kind, "message": message[:MESSAGE].encode(errors="replace").decode()}
-
-
-def keep_memory() -> str:
-    """Let the allocator keep what is freed, for the next step; says what becomes of it now.
-
-    glibc gives large blocks back to the kernel and faults them in again, or not, depending on what
-    else lies in the heap: the same network then takes up to a third more in one process than in
-    another, for as long as the process lives. Other C libraries are left as they are.
-    """
-    trim_threshold, mmap_max = -1, -4  # M_TRIM_THRESHOLD, M_MMAP_MAX of malloc.h
-    try:
-        libc = ctypes.CDLL("libc.so.6")
-        kept = libc.mallopt(trim_threshold, 2**31 - 1) and libc.mallopt(mmap_max, 0)
-    except (OSError, AttributeError):
-        return "as the system does"
-    return "kept" if kept else "as the system does"
 
 
 def _lacks_memory(error: Exception) -> bool:

@@ -84,5 +84,6 @@ def _standing(standing: Standing) -> str:
     if standing.capacity_j is not None:
         left = standing.charges[-1].energy_j if standing.charges else math.nan
         text += f", {units.joules(left)} of {units.joules(standing.capacity_j)} left"
-        text += f", holds with {units.percent(standing.p_battery)}"
+        if standing.energy_j:
+            text += f", holds with {units.percent(standing.p_battery)}"
     return f"{text}; {standing.device}, {told}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ampere.core.budget import Budget, parse_budget
+from ampere.core.memory import KEPT, keeps_memory
 from ampere.core.rates import Rate, parse_carbon, parse_price
 from ampere.core.units import joules
 from ampere.errors import DataError
@@ -157,6 +158,7 @@ def gate(
         library = None if devices is None else open_library(devices)
         whole = job or Job(steps=steps or 1)
         asked = Asked(model, input, training or known.training, known, whole, library)
+        _tell_of_memory(known, watch)
     terms = Terms(
         steps=asked.steps if asked is not None and job is not None else steps,
         epochs=epochs,
@@ -248,6 +250,17 @@ def look_before(asked: Asked, wish: Wish, terms: Terms) -> Outlook:
     terms = _agreed(wish, replace(terms, steps=asked.steps), estimate.energy_j)
     outlook = look_ahead(estimate, terms)
     return replace(outlook, suggestions=suggest(asked, outlook))
+
+
+def _tell_of_memory(profile: Profile, watch: Callable[[str], None]) -> None:
+    """A process that gives freed memory back takes more than networks that were measured."""
+    identity = profile.header.fingerprint.identity
+    on_processor = identity.get("accelerator", "cpu") == "cpu"
+    if on_processor and identity.get("freed_memory") == KEPT and not keeps_memory():
+        watch(
+            "the profile is of processes that keep freed memory; this one gives it back and may"
+            " take up to a third more: call ampere.keep_memory() before the first step"
+        )
 
 
 def _agreed(wish: Wish, terms: Terms, whole_j: float | None) -> Terms:

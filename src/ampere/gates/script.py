@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from ampere.core.memory import KEEPING
 from ampere.errors import DataError
 from ampere.gates.gate import Gate
 from ampere.gates.story import Reason
@@ -50,6 +51,7 @@ class Script:
         progress_file: A file in which it writes its step instead.
         grace_s: From asking it to end to ending it.
         output: The number of the file that its standard output goes to.
+        keep_memory: Whether it keeps memory that it freed, as networks do that are measured.
     """
 
     command: tuple[str, ...]
@@ -57,6 +59,7 @@ class Script:
     progress_file: Path | None = None
     grace_s: float = 30.0
     output: int = 1
+    keep_memory: bool = False
 
     def __post_init__(self) -> None:
         if not self.command:
@@ -101,7 +104,7 @@ class Script:
             self.command,
             stdout=subprocess.PIPE if self.pattern else self.output,
             stderr=subprocess.PIPE if self.pattern else None,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(KEEPING if self.keep_memory else {})},
             start_new_session=True,  # so that all of it can be ended at once
         )
 

@@ -334,10 +334,15 @@ class Profile:
             *mixtures(self.header, self.measurements),
             *age(self.header),
             *crowding(self.header.fingerprint),
-            *restlessness(self.measurements),
+            *self._restlessness,
             *self.notes,
             *self.doubts,
         )
+
+    @cached_property
+    def _restlessness(self) -> tuple[str, ...]:
+        """Every estimate says it, and it takes a look at all rows."""
+        return tuple(restlessness(self.measurements))
 
     @property
     def doubts(self) -> tuple[str, ...]:

@@ -47,8 +47,9 @@ def _highlights(plan: Plan) -> Iterator[tuple[str, str]]:
     yield units.seconds(_until_s(plan)), "until the last job has ended, as expected"
     if plan.bound > 0:
         yield units.percent(plan.gap), "above the best plan that can be, at most"
-    weakest = min(plan.standings, key=lambda each: each.p_battery, default=None)
-    if weakest is not None and any(each.capacity_j is not None for each in plan.standings):
+    asked = [each for each in plan.standings if each.capacity_j is not None and each.energy_j]
+    weakest = min(asked, key=lambda each: each.p_battery, default=None)
+    if weakest is not None:
         yield units.percent(weakest.p_battery), f"the least sure battery: {weakest.member}"
     yield units.number(len(plan.unplaced)), f"of {units.plural(_count(plan), 'job')} not placed"
 
@@ -127,7 +128,7 @@ def _devices(plan: Plan) -> Table:
             units.joules(standing.energy_j),
             _between(standing.energy_j_interval),
             _left(standing),
-            "" if standing.capacity_j is None else units.percent(standing.p_battery),
+            units.percent(standing.p_battery) if standing.capacity_j and jobs else "",
         )
         for standing in plan.standings
         for jobs in (plan.of_member(standing.member),)

@@ -27,6 +27,8 @@ from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.errors import AmpereError, ModelError
 
 MOST_CODE = 2**24  # bytes of a file
+# Extras that bring what a model may be written in.
+FRAMEWORKS = {"torch": "torch", "jax": "jax", "flax": "jax", "MNN": "mnn"}
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,11 @@ def raised(what: str, error: BaseException, homes: tuple[Path, ...]) -> ModelErr
         ]
         frame = (own or frames)[-1]
         where, message = f"{frame.filename}:{frame.lineno}", str(error)
-    return ModelError(f"{what} raises {type(error).__name__}: {_line(message)} ({where})")
+    text = f"{what} raises {type(error).__name__}: {_line(message)} ({where})"
+    package, _, _ = (getattr(error, "name", None) or "").partition(".")
+    if isinstance(error, ModuleNotFoundError) and package in FRAMEWORKS:
+        text += f"; pip install 'ampere-energy[{FRAMEWORKS[package]}]' brings it"
+    return ModelError(text)
 
 
 def _line(text: str) -> str:

@@ -117,9 +117,9 @@ def _charges(
     spread = np.concatenate([[0.0], relative[order]])[begun]
     reach = math.log(interval(1.0, 1.0)[1])
     at = np.arange(len(path.times_s))
-    expected = path.levels_j(np.ones(1))[:, 0]
-    low = path.levels_j(np.exp(reach * spread))[at, at]
-    high = path.levels_j(np.exp(-reach * spread))[at, at]
+    expected = path.levels_j(np.ones(1), 0.0)[:, 0]
+    low = path.levels_j(np.exp(reach * spread), 0.0)[at, at]
+    high = path.levels_j(np.exp(-reach * spread), 0.0)[at, at]
     return tuple(
         Charge(float(time), float(level), float(lower), float(higher))
         for time, level, lower, higher in zip(path.times_s, expected, low, high, strict=True)

@@ -75,15 +75,20 @@ class BatteryPath:
                 sudden[np.searchsorted(self.times_s, run.end_s)] += run.energy_j
         return sudden
 
-    def levels_j(self, scales: Array) -> Array:
-        """Joules in it at each moment, in each course; below 0 is what is missing."""
+    def levels_j(self, scales: Array, lowest_j: float = -np.inf) -> Array:
+        """Joules in it at each moment, in each course; below 0 is what is missing.
+
+        With a lowest level of 0 they are those that it has: a device without any is off.
+        """
         taken, given = self._flows
         level = np.full(len(scales), self.battery.energy_j) - scales * self._at_once[0]
+        level = np.maximum(level, lowest_j)
         levels = [level]
         for place in range(len(taken)):
             level = level + given[place] - scales * taken[place]
             level = np.minimum(level, self.battery.capacity_j)
             level = level - scales * self._at_once[place + 1]
+            level = np.maximum(level, lowest_j)
             levels.append(level)
         return np.array(levels)
 
