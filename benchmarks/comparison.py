@@ -271,7 +271,8 @@ def cost_table(kept: Said) -> list[str]:
         table.append(
             f"| {named(kept, way)} | {ratios(kept, way, lambda run: run['train_s'])}"
             f" | {ratios(kept, way, lambda run: run['train_cpu_s'])}"
-            f" | {middle(kept, way, 'faults') / steps:.0f} | {' | '.join(cells)} | {middle(kept, way, 'stop_s'):.2f} s |"
+            f" | {middle(kept, way, 'faults') / steps:.0f} | {' | '.join(cells)}"
+            f" | {middle(kept, way, 'stop_s'):.2f} s |"
         )
     return table
 
