@@ -12,7 +12,7 @@ ways, each with Optuna's TPE, the same seeds, and the same joules to spend in al
     joules    those are refused that ampere does not expect inside with 90 %
 
 Refusing costs joules too, and is counted; so is profiling, in a line of its own. A trial counts if
-its own joules, metered while it trained, are inside. One thread; the meter is the model of the
+its own joules, metered while it trained, are inside. One thread, freed memory is kept; the meter is the model of the
 processor (`cpu`): joules are modelled from CPU time, not measured.
 """
 
@@ -283,6 +283,7 @@ def main() -> None:
         machine = kept["machine"]
     else:
         torch.set_num_threads(1)
+        ampere.keep_memory()  # as networks do that are measured: jobs then take what is estimated
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         searches = []
         for seed in range(1 if arguments.look else SEEDS):
