@@ -12,8 +12,8 @@ ways, each with Optuna's TPE, the same seeds, and the same joules to spend in al
     joules    those are refused that ampere does not expect inside with 90 %
 
 Refusing costs joules too, and is counted; so is profiling, in a line of its own. A trial counts if
-its own joules, metered while it trained, are inside. One thread, freed memory is kept; the meter is the model of the
-processor (`cpu`): joules are modelled from CPU time, not measured.
+its own joules, metered while it trained, are inside. One thread, freed memory is kept; the meter is
+the model of the processor (`cpu`): joules are modelled from CPU time, not measured.
 """
 
 from __future__ import annotations
