@@ -22,7 +22,7 @@ HEADINGS = re.compile(r"^(Args|Returns|Raises|Attributes|Yields|Example|Examples
 
 GROUPS = {  # of the API: what a reader looks for together
     "Verbs on models": "profile survey measure measure_loader evaluate check after_steps sample"
-    " prune gate",
+    " prune gate keep_memory",
     "What a profile is, and what it answers": "Profile fit Estimate Job Loading Training align",
     "Models and layers": "read_layers Layer LayerKind Role Features Widths InputSpec Inputs"
     " Network build_model rebuild_model",

@@ -24,7 +24,7 @@ def keep_memory() -> str:
     Memory that was used once is not given back while the process lives.
 
     Returns:
-        What becomes of it now: `kept`, or `as the system does` where the C library is not glibc.
+        `kept`, or `as the system does` where the C library is not glibc.
     """
     try:
         libc = ctypes.CDLL("libc.so.6")
