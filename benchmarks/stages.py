@@ -25,9 +25,9 @@ from typing import Any
 import torch
 from machine import RESULTS, machine_line, write_section
 
-from ampere.core.memory import keep_memory
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Settings, Workload
+from ampere.devices.memory import keep_memory
 from ampere.profiles.jobs.stage_shares import stage_shares
 from ampere.pytorch.models import read
 from ampere.pytorch.runtime.trainer import Trainer, make_trainer

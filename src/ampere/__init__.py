@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from ampere.cli.progress import progress
     from ampere.core.inputs import Inputs, InputSpec
     from ampere.core.layers import Features, Layer, LayerKind, Role
-    from ampere.core.memory import keep_memory
     from ampere.core.page import Page
     from ampere.core.program.widths import Widths
     from ampere.core.training import Training
     from ampere.core.workloads import Settings
     from ampere.devices.base import Device
     from ampere.devices.local import LocalDevice
+    from ampere.devices.memory import keep_memory
     from ampere.devices.registry import open_device
     from ampere.errors import AmpereError
     from ampere.evaluation.check import Check
@@ -143,7 +143,7 @@ _HOMES = {
     "evaluate": "ampere._api",
     "fit": "ampere.profiles.profile",
     "gate": "ampere.gates.opening",
-    "keep_memory": "ampere.core.memory",
+    "keep_memory": "ampere.devices.memory",
     "measure": "ampere._api",
     "measure_loader": "ampere._api",
     "open_device": "ampere.devices.registry",

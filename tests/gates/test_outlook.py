@@ -9,7 +9,7 @@ import pytest
 
 import ampere
 from ampere.core.fingerprint import Fingerprint
-from ampere.core.memory import KEEPING
+from ampere.devices.memory import KEEPING
 from ampere.errors import DataError, NotCovered, Refused
 from ampere.gates.opening import Wish, look_before
 from ampere.gates.outlook import Decision, Outlook, Suggestion, look_ahead, prior_of

@@ -35,8 +35,8 @@ from typing import IO, Any
 
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.lock import is_open_in, lock_file, lock_holder, open_own
-from ampere.core.memory import keep_memory
 from ampere.core.workloads import IDLE_STEP_S, LOADING, REFERENCE, Settings, Workload
+from ampere.devices.memory import keep_memory
 from ampere.errors import AmpereError, DeviceError, MeterError, MeterFault
 from ampere.frameworks.runtimes import STEP, Runtime, find_runtime
 from ampere.meters.base import Meter, energy_between

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ampere.core.budget import Budget, parse_budget
-from ampere.core.memory import KEPT, keeps_memory
 from ampere.core.rates import Rate, parse_carbon, parse_price
 from ampere.core.units import joules
+from ampere.devices.memory import KEPT, keeps_memory
 from ampere.errors import DataError
 from ampere.gates.forecast import Prior
 from ampere.gates.gate import Gate

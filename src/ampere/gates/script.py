@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from ampere.core.memory import KEEPING
+from ampere.devices.memory import KEEPING
 from ampere.errors import DataError
 from ampere.gates.gate import Gate
 from ampere.gates.story import Reason

@@ -20,9 +20,9 @@ from ampere.acquisition.families import resampled
 from ampere.acquisition.progress import Event
 from ampere.core.fingerprint import local_fingerprint
 from ampere.core.layers import Layer
-from ampere.core.memory import keep_memory
 from ampere.core.workloads import Settings
 from ampere.datasets.samples import Dataset, Samples
+from ampere.devices.memory import keep_memory
 from ampere.errors import AmpereError, DataError, FingerprintError, MeterError
 from ampere.estimators.base import Cost
 from ampere.meters.base import Provenance, Resolution

@@ -26,7 +26,7 @@ def cnn5_profile(path):
     import torch
 
     from ampere.acquisition.families import resampled
-    from ampere.core.memory import keep_memory
+    from ampere.devices.memory import keep_memory
     from ampere.pytorch.models import read
 
     def cost(layer):

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ampere.core.memory import KEEPING
+from ampere.devices.memory import KEEPING
 
 # A block beyond what glibc keeps by itself comes and goes; page faults of the last rounds.
 FAULTS = """
