@@ -18,7 +18,7 @@ from ampere.core.budget import Budget, parse_budget
 from ampere.core.fingerprint import Fingerprint, describe_device, local_fingerprint, refuse_to_mix
 from ampere.core.workloads import Settings
 from ampere.datasets.samples import Dataset
-from ampere.devices.worker import keep_memory
+from ampere.devices.memory import keep_memory
 from ampere.errors import DataError
 from ampere.meters.base import AUTO, Meter
 from ampere.meters.calibration import calibrated
