@@ -18,7 +18,7 @@ def residual() -> nnx.Module:
 
 def transformer() -> nnx.Module:
     """Attention over tokens."""
-    return Transformer(128, 3, rngs=nnx.Rngs(0))
+    return Transformer(256, 3, rngs=nnx.Rngs(0))
 
 
 def recurrent() -> nnx.Module:

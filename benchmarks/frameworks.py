@@ -66,7 +66,7 @@ TEST_SEED = 2000
 MODELS, MEASUREMENTS, TOGETHER = 16, 24, 5
 # Of a family with few widths the prober asks for members as well, which are then not unseen: more
 # of them, so that fifteen remain.
-MORE_MODELS = {"transformer": 28}
+MORE_MODELS = {"transformer": 28, "nnx_transformer": 28}
 # The same blocks, more and more of them.
 DEEPER = {
     "resnet": [f"zoo:resnet(depth={depth})" for depth in (8, 14, 20, 26, 32)],

@@ -20,8 +20,8 @@ from them. Where other devices lend (see lenders.py), what is typical of them is
 the ways in which devices differ, and w ~ N(0, 1) is what this one has of each.
 
 A logarithm of a sum is not linear in u, b, γ and δ. It is taken as linear near the posterior's
-largest density, which is searched for (Gauss and Newton, with steps that are halved until the
-density grows). There, with S a layer's share in a network's cost,
+largest density, which is searched for (in damped steps: mode.py). There, with S a layer's share
+in a network's cost,
 
     cov(log totals)  =  S K S' + B B' + τ² Q Q' + ς² R R' + N    (a single layer: S = 1, exact)
 
