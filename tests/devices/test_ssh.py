@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import pwd
+import shlex
 import shutil
 import signal
 import socket
@@ -42,6 +43,7 @@ from ampere.meters.registry import choose_meter, meter_classes
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
 from fakes import VARIANT, exact
+from frameworks.fake_runtime import STAND_IN
 from processes import BESIDE_OTHERS, until
 
 SSHD = shutil.which("sshd", path=f"/usr/sbin:/usr/local/sbin:{os.environ.get('PATH', '')}")
@@ -123,6 +125,7 @@ class Server:
         (self.home / ".config" / "ampere" / "cpu.json").write_text(json.dumps(calibration))
         self.script("home/python", f'exec {sys.executable} "$@"')
         self.script("home/torchless", f'exec {sys.executable} -I -S "$@"')
+        self.script("home/light", f"exec {shlex.join(STAND_IN)}")  # is soon there again
         self.script("session", "")
         (folder / "session").write_text(SESSION.format(home=self.home, decoy=decoy.parent))
         for key in ("host_key", "user_key", "other_key"):
@@ -321,7 +324,7 @@ def watchful(server: Server) -> Iterator[SshDevice]:
     with pytest.MonkeyPatch.context() as patch:
         alive = ("-oServerAliveInterval=1", "-oServerAliveCountMax=1")
         patch.setattr(ssh, "OPTIONS", (*ssh.OPTIONS[:3], *alive))
-        device = server.device(meter="cpu")
+        device = server.device(meter="cpu", python="~/light")
     with device:
         yield device
 
@@ -523,7 +526,7 @@ def test_a_network_that_is_cut_in_mid_answer_costs_nothing(
         config = tmp_path / "config"
         config.write_text(f"Host target\n    Port {proxy.port}\nHost *\nInclude {server.config}\n")
         path, seen = tmp_path / "cut.ampere", list[Event]()
-        with server.device(meter="cpu", config=str(config)) as device:
+        with server.device(meter="cpu", python="~/light", config=str(config)) as device:
             on_burst(
                 device,
                 lambda: bool(seen) and seen[-1].done >= 2,
