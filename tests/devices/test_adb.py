@@ -167,14 +167,8 @@ def phone(phones: Phones) -> Phones:
 
 
 @pytest.fixture(scope="module")
-def shared(phones: Phones) -> AdbDevice:
-    """One for the tests that leave it fit for the next."""
-    return phones.device()
-
-
-@pytest.fixture(scope="module")
 def light(phones: Phones) -> AdbDevice:
-    """One whose worker is soon there again, for tests that cut it off."""
+    """One whose worker is soon there again, for the tests that leave it fit for the next."""
     return phones.device(python="light")
 
 
@@ -185,25 +179,26 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("phone")
-def test_joules_seconds_and_fingerprint_come_from_there(shared: AdbDevice, phones: Phones) -> None:
-    loaded = shared.load(REFERENCE)
-    burst = shared.burst(loaded.handle, 3)
+def test_joules_seconds_and_fingerprint_come_from_there(phones: Phones) -> None:
+    device = phones.device()
+    loaded = device.load(REFERENCE)
+    burst = device.burst(loaded.handle, 3)
     assert 0 < burst.time_s < 60 and 0 < burst.energy_j < 600
-    assert local_fingerprint({}).identity.items() <= shared.fingerprint.identity.items()
-    assert shared.fingerprint.identity["meter"].startswith("cpu")
-    assert shared.provenance is Provenance.MODELLED
-    shared.unload(loaded.handle)
+    assert local_fingerprint({}).identity.items() <= device.fingerprint.identity.items()
+    assert device.fingerprint.identity["meter"].startswith("cpu")
+    assert device.provenance is Provenance.MODELLED
+    device.unload(loaded.handle)
 
 
 @pytest.mark.usefixtures("phone")
-def test_a_worker_that_is_killed_fails_one_workload(shared: AdbDevice, phones: Phones) -> None:
-    loaded = shared.load(REFERENCE)
-    lock = next((phones.folder / "tmp" / "ampere").glob("worker-*.lock"))
+def test_a_worker_that_is_killed_fails_one_workload(light: AdbDevice, phones: Phones) -> None:
+    loaded = light.load(REFERENCE)
+    lock = next((phones.folder / "tmp" / ".cache" / "ampere").glob("worker-*.lock"))
     os.kill(int(lock.read_text().split()[0]), signal.SIGKILL)
     with pytest.raises(MeasurementFailed, match="lack of memory"):
-        shared.burst(loaded.handle, 3)
-    assert shared.burst(loaded.handle, 3).energy_j > 0
-    shared.unload(loaded.handle)
+        light.burst(loaded.handle, 3)
+    assert light.burst(loaded.handle, 3).energy_j > 0
+    light.unload(loaded.handle)
 
 
 @pytest.mark.usefixtures("phone", "quick")

@@ -422,17 +422,17 @@ def test_a_model_by_name_is_sent_as_its_layers(device: SshDevice, model: str) ->
 
 
 def test_a_crash_of_the_worker_fails_one_workload_and_not_the_connection(
-    device: SshDevice, server: Server
+    watchful: SshDevice, server: Server
 ) -> None:
-    kept, bad = device.load(VARIANT), device.load(VARIANT)
+    kept, bad = watchful.load(VARIANT), watchful.load(VARIANT)
     os.kill(server.worker, signal.SIGKILL)  # of which ssh itself would say 255, as of a lost line
     with pytest.raises(MeasurementFailed, match="killed, most likely for lack of memory"):
-        device.burst(bad.handle, 3)
-    assert device.burst(kept.handle, 3).energy_j > 0
+        watchful.burst(bad.handle, 3)
+    assert watchful.burst(kept.handle, 3).energy_j > 0
 
 
-def test_the_worker_is_sent_once(device: SshDevice, server: Server) -> None:
-    device.load(VARIANT)
+def test_the_worker_is_sent_once(watchful: SshDevice, server: Server) -> None:
+    watchful.load(VARIANT)
     (file,) = (server.home / ".cache" / "ampere").glob("*.pyz")
     before = file.stat()
     server.device()._command()

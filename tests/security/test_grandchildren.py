@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from ampere.core.workloads import REFERENCE
 from ampere.devices.local import LocalDevice
 from ampere.devices.worker_process import NoAnswer, WorkerProcess
 from ampere.errors import MeasurementFailed
 from devices.talk import Talk
-from fakes import VARIANT
 from frameworks.fake_runtime import IMPORTED
 from processes import MARK, marked, until
 
@@ -46,10 +46,10 @@ COMMAND = [sys.executable, "-u", "-c", STARTS]
 HOST = f"""
 {IMPORTED}
 from ampere.devices.local import LocalDevice
-from fakes import VARIANT
+from ampere.core.workloads import REFERENCE
 LocalDevice._command = lambda device: sys.argv[1:]
 device = LocalDevice(meter="cpu")
-device.load(VARIANT)
+device.load(REFERENCE)
 print("loaded", flush=True)
 sys.stdin.read()
 """
@@ -86,12 +86,12 @@ def test_of_a_worker_that_crashes_and_of_one_that_is_closed(
     with Starting(meter="cpu") as device:
         with monkeypatch.context() as patch:
             patch.setenv(LEAVES, "yes")
-            loaded = device.load(VARIANT)
+            loaded = device.load(REFERENCE)
         until_it_sleeps(mark)
         with pytest.raises(MeasurementFailed, match="exit code 3"):
             device.burst(loaded.handle, 5)
         until(lambda: not marked(mark), "left behind by a crash", 5.0)
-        device.load(VARIANT)
+        device.load(REFERENCE)
         until_it_sleeps(mark)
 
 
@@ -112,7 +112,7 @@ def test_of_a_worker_in_somebody_elses_group(mark: str) -> None:
     """As ssh and adb start it; Talk does not give it a session either."""
     with Talk(COMMAND, os.environ) as talk:
         talk.ask(do="open", meter=None, settings={"threads": 1})
-        talk.ask(do="load", workload=VARIANT.to_json())
+        talk.ask(do="load", workload=REFERENCE.to_json())
         until_it_sleeps(mark)
         assert os.getpgid(talk.process.pid) == talk.process.pid != os.getpgrp()
         assert talk.process.stdin is not None
