@@ -319,6 +319,13 @@ def device(server: Server) -> Iterator[SshDevice]:
 
 
 @pytest.fixture(scope="module")
+def light(server: Server) -> Iterator[SshDevice]:
+    """One whose worker is soon there again."""
+    with server.device(python="~/light") as device:
+        yield device
+
+
+@pytest.fixture(scope="module")
 def watchful(server: Server) -> Iterator[SshDevice]:
     """One that notices within seconds when nothing is heard of the far side."""
     with pytest.MonkeyPatch.context() as patch:
@@ -422,17 +429,17 @@ def test_a_model_by_name_is_sent_as_its_layers(device: SshDevice, model: str) ->
 
 
 def test_a_crash_of_the_worker_fails_one_workload_and_not_the_connection(
-    watchful: SshDevice, server: Server
+    light: SshDevice, server: Server
 ) -> None:
-    kept, bad = watchful.load(VARIANT), watchful.load(VARIANT)
+    kept, bad = light.load(VARIANT), light.load(VARIANT)
     os.kill(server.worker, signal.SIGKILL)  # of which ssh itself would say 255, as of a lost line
     with pytest.raises(MeasurementFailed, match="killed, most likely for lack of memory"):
-        watchful.burst(bad.handle, 3)
-    assert watchful.burst(kept.handle, 3).energy_j > 0
+        light.burst(bad.handle, 3)
+    assert light.burst(kept.handle, 3).energy_j > 0
 
 
-def test_the_worker_is_sent_once(watchful: SshDevice, server: Server) -> None:
-    watchful.load(VARIANT)
+def test_the_worker_is_sent_once(light: SshDevice, server: Server) -> None:
+    light.load(VARIANT)
     (file,) = (server.home / ".cache" / "ampere").glob("*.pyz")
     before = file.stat()
     server.device()._command()
