@@ -96,22 +96,23 @@ def fewer_draws() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def searched_once() -> Iterator[None]:
-    """The search for hyper-parameters is most of a fit, and many tests fit the same rows.
+    """The search for a solution is most of a fit, and many tests fit the same rows.
 
     It is a function of arrays alone: what it found is what it would find again.
     """
-    from ampere.estimators.processes import sum_process
+    from ampere.estimators.processes import likelihood, sum_process
 
-    search, known = sum_process.maximise, dict[bytes, Any]()
+    search, known = sum_process.search, dict[bytes, Any]()
 
-    def maximise(*given: Any) -> Any:
-        key = hashlib.sha256(pickle.dumps(given)).digest()
+    def remembered(*given: Any, **named: Any) -> Any:
+        asked = pickle.dumps((given, named, likelihood.FIT_ROWS))
+        key = hashlib.sha256(asked).digest()
         if key not in known:
-            known[key] = search(*given)
+            known[key] = search(*given, **named)
         return known[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sum_process, "maximise", maximise)
+        patch.setattr(sum_process, "search", remembered)
         yield
 
 

@@ -97,7 +97,7 @@ def test_nothing_is_searched_for(method: str, monkeypatch: pytest.MonkeyPatch) -
     def search(*_: object, **__: object) -> Any:
         raise AssertionError("searched")
 
-    monkeypatch.setattr(sum_process, "maximise", search)
+    monkeypatch.setattr(sum_process, "search", search)
     monkeypatch.setattr(linear_mean, "_least_relative", search)
     monkeypatch.setattr(gp, "_maximise", search)
     rebuild(kept, rows, method, KERNEL)
