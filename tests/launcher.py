@@ -1,7 +1,8 @@
 """Real commands of ampere, each a process of its own that can be killed, without start-up time.
 
-A launcher has imported what commands need and forks one for each: it runs `ampere.cli.main` in its
-own session, with pipes for its output. Whatever it starts carries the launcher's mark.
+A launcher has imported what commands need, and counted what profiles of some models may ask for. It
+forks one for each, which runs `ampere.cli.main` in its own session, with pipes for its output.
+Whatever it starts carries the launcher's mark.
 """
 
 from __future__ import annotations
@@ -30,6 +31,13 @@ import ampere.acquisition.exchange, ampere.reports.profile_page, ampere.pruning.
 import ampere.evaluation.evaluate
 from ampere.cli import main
 
+from ampere.acquisition.families import read_network
+from ampere.acquisition.prober import make_prober
+from ampere.acquisition.strategy import Strategy
+from ampere.core.training import Training
+
+for model in sys.argv[1:]:
+    make_prober(read_network(model, None, Training()), Strategy())
 layers = ampere.read_layers("zoo:lenet5")  # imports what it takes to read one
 ampere.fit([ampere.Measurement(layers, n, n) for n in (1.0, 2.0)])
 assert len(os.listdir("/proc/self/task")) == 1, "threads do not survive a fork"
@@ -104,13 +112,17 @@ class Ended:
 
 
 class Launcher:
-    """A process that commands are forked from, one at a time."""
+    """A process that commands are forked from, one at a time.
 
-    def __init__(self) -> None:
+    Args:
+        models: What commands profile.
+    """
+
+    def __init__(self, *models: str) -> None:
         self.mark = uuid.uuid4().hex
         threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT],
+            [sys.executable, "-c", SCRIPT, *models],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
 
 import ampere
+from ampere.acquisition import loop
 from ampere.cli import options
 from ampere.core.layers import Features
 from ampere.core.workloads import Workload
@@ -50,6 +52,12 @@ def three():
 
 raises.input = three.input = "4"
 """
+
+
+@pytest.fixture(autouse=True)
+def few_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What each member of a family does is counted, which takes longer than all else here."""
+    monkeypatch.setattr(loop, "make_prober", functools.partial(loop.make_prober, pool=8))
 
 
 @pytest.fixture

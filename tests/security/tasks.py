@@ -98,10 +98,11 @@ class Metering(Profiling):
 class Telling(Task):
     arguments = ("tell", "rows.jsonl", "--profile", "p.ampere")
     full = (0, 1, 237, 3000, 50_000)
+    rows = 40
 
     def prepare(self, journal: bytes) -> None:
         row = json.loads(journal.splitlines()[1])
-        rows = [{**row, "energy_j_per_step": 1.0 + i / 1000} for i in range(100)]
+        rows = [{**row, "energy_j_per_step": 1.0 + i / 1000} for i in range(self.rows)]
         text = "".join(json.dumps(each) + "\n" for each in rows)
         (self.folder / "rows.jsonl").write_text(text)
 
@@ -112,7 +113,7 @@ class Telling(Task):
 
     def check_done(self, done: Ended) -> None:
         told = {row.energy_j_per_step for row in rows_of(self.path)}
-        assert told == {1.0 + i / 1000 for i in range(100)}
+        assert told == {1.0 + i / 1000 for i in range(self.rows)}
 
 
 class Evaluating(Task):

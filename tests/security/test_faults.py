@@ -8,6 +8,7 @@ is lost, nothing of it is left running, and the same command goes on.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import math
@@ -28,6 +29,7 @@ from typing import Any
 import pytest
 
 import ampere
+from ampere.acquisition import loop
 from ampere.acquisition.strategy import Strategy
 from ampere.core.lock import lock_file
 from ampere.devices.simulated import SimulatedDevice
@@ -59,7 +61,7 @@ SEED = int(os.environ.get("AMPERE_SEED", time.time_ns() % 10**6))  # which momen
 
 @pytest.fixture(scope="module")
 def launcher() -> Iterator[Launcher]:
-    with Launcher() as started:
+    with Launcher(MODEL) as started:
         yield started
 
 
@@ -250,6 +252,7 @@ def test_a_clock_that_is_set_back_costs_no_second(
         return clock_s
 
     monkeypatch.setattr(time, "time", backwards)
+    monkeypatch.setattr(loop, "make_prober", functools.partial(loop.make_prober, pool=4))
     path = tmp_path / "back.ampere"
     for _ in range(2):  # and goes on
         profile = ampere.profile(
@@ -293,7 +296,7 @@ def test_tellers_at_the_same_time_lose_nothing_that_they_reported(
     tmp_path: Path, journal: bytes
 ) -> None:
     row = json.loads(journal.splitlines()[1])
-    tellers, each = 3, 20
+    tellers, each = 3, 8
 
     def tell(teller: int) -> tuple[int, str]:
         rows = [{**row, "energy_j_per_step": 1.0 + teller + i / 100} for i in range(each)]
