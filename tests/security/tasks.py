@@ -97,6 +97,7 @@ class Metering(Profiling):
 
 class Telling(Task):
     arguments = ("tell", "rows.jsonl", "--profile", "p.ampere")
+    lasts_s = 0.5
     full = (0, 1, 237, 3000, 50_000)
     rows = 40
 
