@@ -7,7 +7,7 @@ Needs Optuna (`make test-integrations` has it). The search: depth, widths, batch
 of a CNN on scikit-learn's digits at 16×16, a job of 8 epochs, at most LIMIT_J joules each. Three
 ways, each with Optuna's TPE, the same seeds, and the same joules to spend in all:
 
-    plain     every trial is run
+    plain     every trial is run; its metered joules tell the sampler what exceeds the limit
     flops     those are refused whose FLOPs, at the profile's median joules per FLOP, exceed it
     joules    those are refused that ampere does not expect inside with 90 %
 
@@ -176,6 +176,8 @@ class Objective:
             expected_j = self._expect(trial, model, training, steps)
             training_j = train(model, self.data, batch_size, optimizer, self.seed)
             accuracy = self._accuracy(model)
+            if self.way == "plain":  # the others are told before; it learns from its meter
+                trial.set_constraint("joules", training_j / LIMIT_J - 1)
         except optuna.TrialPruned:
             self._note(0.0, expected_j, None)
             raise
