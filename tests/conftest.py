@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import functools
 import gc
+import hashlib
+import itertools
 import os
+import pickle
 import signal
 import socket
 import sys
@@ -81,16 +84,55 @@ def no_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def fewer_draws() -> Iterator[None]:
-    """A million candidates of a random search take a second."""
-    from ampere.pruning.strategies import STRATEGIES, Random  # numpy takes its threads from above
+    """A million candidates of a random search take a second, generations of many as long."""
+    # numpy takes its threads from above
+    from ampere.pruning.strategies import STRATEGIES, Evolution, Random
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(STRATEGIES, "random", lambda: Random(20_000))
+        patch.setitem(STRATEGIES, "evolution", lambda: Evolution(48, 16))
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def searched_once() -> Iterator[None]:
+    """The search for a solution is most of a fit, and many tests fit the same rows.
+
+    It is a function of arrays alone: what it found is what it would find again.
+    """
+    from ampere.estimators.processes import likelihood, sum_process
+
+    search, known = sum_process.search, dict[bytes, Any]()
+
+    def remembered(*given: Any, **named: Any) -> Any:
+        asked = pickle.dumps((given, named, likelihood.FIT_ROWS))
+        key = hashlib.sha256(asked).digest()
+        if key not in known:
+            known[key] = search(*given, **named)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sum_process, "search", remembered)
+        yield
+
+
+NUMBERS = itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def own_config(no_user: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each test calibrate for itself, and keep fits for itself."""
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path.with_name(f"{tmp_path.name}-cache")))
+def own_config(
+    no_user: None,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Let each test calibrate for itself, and keep fits for itself.
+
+    A folder is made only where a test wants one: among thousands that takes as long as a test.
+    """
+    if "tmp_path" in request.fixturenames:
+        home: Path = request.getfixturevalue("tmp_path")
+    else:
+        home = tmp_path_factory.getbasetemp() / "homes" / str(next(NUMBERS))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home.with_name(f"{home.name}-cache")))

@@ -41,18 +41,27 @@ heavy.input = "3x64x64"
 """
 
 
-@pytest.fixture
-def wide(net: Path) -> Path:
-    """A user's file with something to cut, and a profile of it."""
-    net.with_name("wide.py").write_text(WIDE)
-    nets = [ampere.read_layers(f"{net.parent}/wide.py:net(width={w})") for w in (1, 6, 12, 18, 24)]
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A profile of a model with something to cut."""
+    folder = tmp_path_factory.mktemp("profiled")
+    (folder / "wide.py").write_text(WIDE)
+    nets = [ampere.read_layers(f"{folder}/wide.py:net(width={w})") for w in (1, 6, 12, 18, 24)]
 
     def cost(layer: Layer) -> Cost:
         return Cost(1e-3 * sum(layer.widths.values()), 0.0, 1e-4, 0.0)
 
     rows = [exact(layers, cost) for layers in nets]
     rows += [exact(layers[1:], cost) for layers in nets]
-    ampere.fit(rows, device="pi").save("wide.ampere")
+    ampere.fit(rows, device="pi").save(folder / "wide.ampere")
+    return (folder / "wide.ampere").read_bytes()
+
+
+@pytest.fixture
+def wide(net: Path, profiled: bytes) -> Path:
+    """A user's file with such a model, and the profile."""
+    net.with_name("wide.py").write_text(WIDE)
+    net.with_name("wide.ampere").write_bytes(profiled)
     return net.with_name("wide.py")
 
 

@@ -46,6 +46,12 @@ def test_a_profile_knows_the_whole_name(
     assert result.exit_code == 0, result.stderr
     assert f"made for   {name}\n" in result.stdout
     assert answer(run("estimate", *given, "--json"))["energy_j"] > 0
+
+
+def test_so_does_whoever_measures_it_again() -> None:
+    simulated = ("--device", "simulated:xavier")
+    given = ("hf:writer", "--sequence", 16, "--profile", "p.ampere")
+    run("profile", *given, "--batch-size", 2, *simulated, "--measurements", 3)
     evaluated = run("evaluate", *given, *simulated, "--models", 1, "--json")
     assert len(answer(evaluated)["models"]) == 1
     sharpened = run("estimate", *given, "--after-steps", 2, *simulated, "--json")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from ampere.core.workloads import IDLE, Settings
-from ampere.devices.local import LocalDevice
 from ampere.devices.outside_meter import OutsideMeter
 from ampere.devices.worker import Worker, answer
 from ampere.errors import MeterFault
+from frameworks.fake_runtime import StandInDevice
 from meters.plugs import GEN2, Plug, gen2
 
 STEPS = 30  # of 10 ms each
@@ -68,7 +68,7 @@ def test_a_worker_whose_sampler_died_says_so(settings: dict[str, float | str]) -
 
 
 def test_a_device_hands_them_on(settings: dict[str, float | str]) -> None:
-    with LocalDevice(Settings(threads=1), meter="hwmon", meter_settings=settings) as device:
+    with StandInDevice(Settings(threads=1), "hwmon", settings) as device:
         burst = device.burst(device.load(IDLE).handle, STEPS)
     assert burst.samples is not None
     assert burst.samples >= 7

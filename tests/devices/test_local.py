@@ -20,6 +20,7 @@ from ampere.devices.local import LocalDevice
 from ampere.errors import AmpereError, DeviceError, MeasurementFailed, MeterError, ModelError
 from ampere.meters.base import Provenance
 from fakes import VARIANT
+from frameworks.fake_runtime import STAND_IN, StandInDevice
 
 from .talk import Talk
 
@@ -68,6 +69,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def device() -> Iterator[LocalDevice]:
     """One device for all tests: each leaves it fit for the next, which is what they are about."""
     with LocalDevice(Settings(threads=1), meter="cpu", patience_s=60.0) as local:
+        yield local
+
+
+@pytest.fixture(scope="module")
+def stand_in() -> Iterator[StandInDevice]:
+    """One whose worker is soon there again, for tests that end it."""
+    with StandInDevice(Settings(threads=1), meter="cpu", patience_s=60.0) as local:
         yield local
 
 
@@ -160,7 +168,8 @@ def test_a_network_that_hangs_is_given_up(device: LocalDevice, models: Path) -> 
     assert worker_of(device) != pid
 
 
-def test_a_worker_that_is_killed_in_between_is_replaced(device: LocalDevice) -> None:
+def test_a_worker_that_is_killed_in_between_is_replaced(stand_in: LocalDevice) -> None:
+    device = stand_in
     loaded = device.load(VARIANT)
     before = worker_of(device)
     os.kill(before, signal.SIGKILL)
@@ -171,7 +180,8 @@ def test_a_worker_that_is_killed_in_between_is_replaced(device: LocalDevice) -> 
     device.unload(loaded.handle)
 
 
-def test_after_closing_no_process_is_left_and_it_can_start_again(device: LocalDevice) -> None:
+def test_after_closing_no_process_is_left_and_it_can_start_again(stand_in: LocalDevice) -> None:
+    device = stand_in
     loaded = device.load(VARIANT)
     pid = worker_of(device)
     assert runs(pid)
@@ -219,8 +229,9 @@ def test_settings_and_meters_that_cannot_be() -> None:
 
 
 def test_an_interrupted_request_does_not_answer_the_next_one(
-    device: LocalDevice, monkeypatch: pytest.MonkeyPatch
+    stand_in: LocalDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    device = stand_in
     idle = device.load(IDLE).handle
     with monkeypatch.context() as patch:
 
@@ -236,7 +247,7 @@ def test_an_interrupted_request_does_not_answer_the_next_one(
 
 
 def talk_to_worker(**environment: str) -> Talk:
-    return Talk([sys.executable, "-u", "-m", worker.__name__], {**os.environ, **environment})
+    return Talk(STAND_IN, {**os.environ, **environment})
 
 
 def test_a_worker_ends_with_its_master_in_mid_burst_too() -> None:

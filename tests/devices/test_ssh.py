@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import pwd
+import shlex
 import shutil
 import signal
 import socket
@@ -42,6 +43,7 @@ from ampere.meters.registry import choose_meter, meter_classes
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
 from fakes import VARIANT, exact
+from frameworks.fake_runtime import STAND_IN
 from processes import BESIDE_OTHERS, until
 
 SSHD = shutil.which("sshd", path=f"/usr/sbin:/usr/local/sbin:{os.environ.get('PATH', '')}")
@@ -123,6 +125,7 @@ class Server:
         (self.home / ".config" / "ampere" / "cpu.json").write_text(json.dumps(calibration))
         self.script("home/python", f'exec {sys.executable} "$@"')
         self.script("home/torchless", f'exec {sys.executable} -I -S "$@"')
+        self.script("home/light", f"exec {shlex.join(STAND_IN)}")  # is soon there again
         self.script("session", "")
         (folder / "session").write_text(SESSION.format(home=self.home, decoy=decoy.parent))
         for key in ("host_key", "user_key", "other_key"):
@@ -316,12 +319,19 @@ def device(server: Server) -> Iterator[SshDevice]:
 
 
 @pytest.fixture(scope="module")
+def light(server: Server) -> Iterator[SshDevice]:
+    """One whose worker is soon there again."""
+    with server.device(python="~/light") as device:
+        yield device
+
+
+@pytest.fixture(scope="module")
 def watchful(server: Server) -> Iterator[SshDevice]:
     """One that notices within seconds when nothing is heard of the far side."""
     with pytest.MonkeyPatch.context() as patch:
         alive = ("-oServerAliveInterval=1", "-oServerAliveCountMax=1")
         patch.setattr(ssh, "OPTIONS", (*ssh.OPTIONS[:3], *alive))
-        device = server.device(meter="cpu")
+        device = server.device(meter="cpu", python="~/light")
     with device:
         yield device
 
@@ -419,17 +429,17 @@ def test_a_model_by_name_is_sent_as_its_layers(device: SshDevice, model: str) ->
 
 
 def test_a_crash_of_the_worker_fails_one_workload_and_not_the_connection(
-    device: SshDevice, server: Server
+    light: SshDevice, server: Server
 ) -> None:
-    kept, bad = device.load(VARIANT), device.load(VARIANT)
+    kept, bad = light.load(VARIANT), light.load(VARIANT)
     os.kill(server.worker, signal.SIGKILL)  # of which ssh itself would say 255, as of a lost line
     with pytest.raises(MeasurementFailed, match="killed, most likely for lack of memory"):
-        device.burst(bad.handle, 3)
-    assert device.burst(kept.handle, 3).energy_j > 0
+        light.burst(bad.handle, 3)
+    assert light.burst(kept.handle, 3).energy_j > 0
 
 
-def test_the_worker_is_sent_once(device: SshDevice, server: Server) -> None:
-    device.load(VARIANT)
+def test_the_worker_is_sent_once(light: SshDevice, server: Server) -> None:
+    light.load(VARIANT)
     (file,) = (server.home / ".cache" / "ampere").glob("*.pyz")
     before = file.stat()
     server.device()._command()
@@ -523,7 +533,7 @@ def test_a_network_that_is_cut_in_mid_answer_costs_nothing(
         config = tmp_path / "config"
         config.write_text(f"Host target\n    Port {proxy.port}\nHost *\nInclude {server.config}\n")
         path, seen = tmp_path / "cut.ampere", list[Event]()
-        with server.device(meter="cpu", config=str(config)) as device:
+        with server.device(meter="cpu", python="~/light", config=str(config)) as device:
             on_burst(
                 device,
                 lambda: bool(seen) and seen[-1].done >= 2,

@@ -219,6 +219,7 @@ def test_the_check_for_python_3_8_can_fail() -> None:
         old_python_objects("match x:\n    case 1: pass\n")
 
 
+@pytest.mark.slow  # `make lint` looks, too
 def test_every_shipped_file_calls_only_what_python_3_8_has() -> None:
     pytest.importorskip("vermin")
     listed = subprocess.run(

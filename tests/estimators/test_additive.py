@@ -8,6 +8,7 @@ import re
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def fit() -> AdditiveFit:
     return fit_additive(ROWS)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_whole_networks_alone_teach_their_layers(seed: int) -> None:
     """Nothing is isolated: twelve random members, and any other one is known."""
     fit = fit_additive([measured(layers) for layers in members(12, seed)])
@@ -85,7 +86,7 @@ def test_variants_and_members_teach_more_than_a_total() -> None:
     assert last.cost.energy_j_std > 0.3 * last.cost.energy_j
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(seeds, st.randoms(use_true_random=False))
 def test_the_order_of_rows_changes_nothing(seed: int, shuffle: random.Random) -> None:
     rows = noisy(members(9, seed), seed)
@@ -106,7 +107,7 @@ def test_nor_does_it_if_hyper_parameters_are_fitted_on_some_rows(
     assert fit_additive(rows).energy.hyper == fit_additive(rows[::-1]).energy.hyper
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(seeds, st.sampled_from([0.5, 2.0, 1024.0]))
 def test_twice_the_joules_are_twice_the_estimate(seed: int, factor: float) -> None:
     rows = noisy(members(9, seed), seed)
@@ -129,9 +130,15 @@ def test_a_total_is_the_sum_of_its_lines(fit: AdditiveFit, sizes: list[int], cou
     assert math.fsum(line.cost.time_s for line in said.lines) == pytest.approx(said.total.time_s)
 
 
-@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=4), st.integers(1, 10**4), seeds)
-def test_deviations_are_never_negative(sizes: list[int], count: int, seed: int) -> None:
-    fit = fit_additive(noisy(members(1 + seed % 6, seed), seed))
+@cache
+def few_rows(number: int) -> AdditiveFit:
+    return fit_additive(noisy(members(number, number), number))
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=4), st.integers(1, 10**4),
+       st.integers(1, 6))  # fmt: skip
+def test_deviations_are_never_negative(sizes: list[int], count: int, number: int) -> None:
+    fit = few_rows(number)
     said = fit.predict((*network(*sizes), conv(7, sizes[0], height=900, count=count)))
     for cost in (said.total, *(line.cost for line in said.lines)):
         assert all(math.isfinite(value) for value in vars(cost).values())
@@ -180,7 +187,7 @@ def test_what_repeats_show_is_in_the_interval_too() -> None:
 
 def test_nine_of_ten_intervals_hold() -> None:
     inside = []
-    for seed in range(8):
+    for seed in range(5):
         said = fit_additive(noisy(members(30, seed), seed, noise=0.02))
         for row in noisy(members(25, seed + 50), seed + 50, noise=0.02):
             low, high = estimate(row.layers, said).energy_j_interval
@@ -357,7 +364,7 @@ def test_a_told_row_may_have_counts(fit: AdditiveFit) -> None:
 
 
 def test_rows_told_one_by_one_are_as_good_as_all_at_once() -> None:
-    rows = noisy(members(24, seed=9), seed=9, noise=0.01)
+    rows = noisy(members(18, seed=9), seed=9, noise=0.01)
     told = fit_additive(rows[:12])
     for row in rows[12:]:
         told = told.tell(row)
@@ -492,7 +499,7 @@ def test_scatter_without_a_pattern_is_noted() -> None:
     assert "scatter" in note
 
 
-@pytest.mark.parametrize("tile", [8, 16, 32])
+@pytest.mark.parametrize("tile", [8, pytest.param(16, marks=pytest.mark.slow), 32])
 def test_the_stairs_of_a_device_are_learned(tile: int) -> None:
     def tiled(layer: Layer) -> float:
         rounded = math.prod(-(-width // tile) * tile / width for width in layer.widths.values())
@@ -579,7 +586,9 @@ def any_linear(rng: random.Random) -> Measurement:
     return Measurement((layer,), price * math.exp(rng.gauss(0.0, 0.01)))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(more, marks=pytest.mark.slow) for more in (2, 3))]
+)
 def test_an_exact_meter_leads_nobody_astray(seed: int) -> None:
     """Rows over many orders of magnitude: where the search ends must be where the rows are."""
     rng = random.Random(seed)

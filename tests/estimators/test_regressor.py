@@ -26,7 +26,7 @@ def test_it_behaves_as_scikit_learn_asks(
     estimator: Any, check: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, target = estimator_checks._regression_dataset()  # 200 rows take seconds to fit
-    monkeypatch.setattr(estimator_checks, "REGRESSION_DATASET", (table[:60], target[:60]))
+    monkeypatch.setattr(estimator_checks, "REGRESSION_DATASET", (table[:30], target[:30]))
     check(estimator)
 
 

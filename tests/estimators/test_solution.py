@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.methods import METHODS, ProfileFit, fit_rows
-from ampere.estimators.processes import gp, likelihood, linear_mean
+from ampere.estimators.processes import gp, linear_mean, sum_process
 from ampere.estimators.solution import rebuild, solution_of
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
@@ -97,7 +97,7 @@ def test_nothing_is_searched_for(method: str, monkeypatch: pytest.MonkeyPatch) -
     def search(*_: object, **__: object) -> Any:
         raise AssertionError("searched")
 
-    monkeypatch.setattr(likelihood, "maximise", search)
+    monkeypatch.setattr(sum_process, "search", search)
     monkeypatch.setattr(linear_mean, "_least_relative", search)
     monkeypatch.setattr(gp, "_maximise", search)
     rebuild(kept, rows, method, KERNEL)

@@ -53,7 +53,7 @@ def log_costs(
     return np.array(logs)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6)
 @given(seeds)
 def test_it_is_where_the_density_is_largest(seed: int) -> None:
     """Found by another search, over u, b and γ themselves."""

@@ -2,15 +2,20 @@
 
 It spends them on a purse that the meter `fake` of its worker shows, so nothing has to be waited
 for. A worker that has it is started by `serve`; `FakeRuntimeDevice` is a device with such a worker.
+Where a test is about a worker and not about torch, whose import takes seconds, one is started by
+`stand_in`, with any meter; `StandInDevice` has it.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import ampere
 from ampere.core.layers import Layer, structure_of
+from ampere.core.program.structure import TORCH
 from ampere.core.workloads import Settings, Workload
 from ampere.devices import worker
 from ampere.devices.local import LocalDevice
@@ -102,6 +107,24 @@ def serve() -> None:
     worker.main()
 
 
+def stand_in() -> None:
+    """A worker that has this runtime in the place of torch."""
+    RUNTIMES[TORCH] = replace(ENTRY, name=TORCH)
+    worker.main()
+
+
+PLACES = [str(Path(__file__).parents[1]), str(Path(ampere.__file__).parents[1])]
+IMPORTED = f"import sys; sys.path[:1] = {PLACES!r}; from frameworks import fake_runtime"
+STAND_IN = (sys.executable, "-u", "-c", f"{IMPORTED}; fake_runtime.stand_in()")
+
+
+class StandInDevice(LocalDevice):
+    """This machine with a worker that starts in no time."""
+
+    def _command(self) -> Sequence[str]:
+        return STAND_IN
+
+
 class FakeRuntimeDevice(LocalDevice):
     """This machine with a worker that has the fake runtime."""
 
@@ -109,6 +132,4 @@ class FakeRuntimeDevice(LocalDevice):
         super().__init__(settings, "fake")
 
     def _command(self) -> Sequence[str]:
-        home = str(Path(__file__).parents[1])
-        start = f"import sys; sys.path[0] = {home!r}; from frameworks.fake_runtime import serve;"
-        return [sys.executable, "-u", "-c", f"{start} serve()"]
+        return [sys.executable, "-u", "-c", f"{IMPORTED}; fake_runtime.serve()"]

@@ -22,7 +22,6 @@ from typer.testing import CliRunner, Result
 import ampere
 from ampere.cli.app import app
 from ampere.core.workloads import IDLE, Settings
-from ampere.devices.local import LocalDevice
 from ampere.devices.worker import Worker
 from ampere.errors import AmpereError, DataError, MeterError, MeterFault
 from ampere.meters import calibration
@@ -38,6 +37,7 @@ from ampere.meters.calibration import (
 )
 from ampere.meters.drivers.fake import FakeMeter
 from ampere.meters.surroundings import Evidence, Look, Surroundings
+from frameworks.fake_runtime import StandInDevice
 
 WHEN = "2026-01-31T12:00:00+00:00"
 FITTED = Calibration(1.5, 3.25, 0.02, "the meter rapl", WHEN)
@@ -468,7 +468,7 @@ def test_a_meter_that_only_models_is_no_better(register: Callable[[str, str], No
 
 def test_the_worker_takes_the_fitted_watts_and_calls_them_modelled() -> None:
     store(FITTED)
-    with LocalDevice(Settings(threads=1), meter="cpu") as device:
+    with StandInDevice(Settings(threads=1), meter="cpu") as device:
         assert device.fingerprint.identity["meter"] == "cpu:active_w=3.25,idle_w=1.5"
         assert device.provenance is Provenance.MODELLED
         idle = device.burst(device.load(IDLE).handle, 20)

@@ -42,7 +42,7 @@ def measured(layers: tuple[Layer, ...], noise: float = 0.0, seed: int = 0) -> Me
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def family(request: pytest.FixtureRequest) -> tuple[FamilyTables, AdditiveFit]:
-    rows = [measured(layers, 0.02, i) for i, layers in enumerate(members(request.param, 10))]
+    rows = [measured(layers, 0.02, i) for i, layers in enumerate(members(request.param, 6))]
     fit = fit_additive(rows)
     return FamilyTables(read(f"zoo:{request.param}"), fit, with_features), fit
 
@@ -58,7 +58,7 @@ def drawn(tables: FamilyTables, n: int, seed: int = 0) -> np.ndarray:
 
 def test_the_same_numbers_as_estimate(family: tuple[FamilyTables, AdditiveFit]) -> None:
     tables, fit = family
-    widths = drawn(tables, 5)
+    widths = drawn(tables, 3)
     joules, seconds, std = (
         tables.estimate_many(widths),
         tables.seconds(widths),
@@ -133,7 +133,7 @@ def test_flops_are_those_of_the_network_at_these_widths(name: str) -> None:
     layers = read(f"zoo:{name}")
     fit = fit_additive([measured(each) for each in members(name, 3)])
     tables = FamilyTables(layers, fit, with_features)
-    widths = drawn(tables, 4, 5)
+    widths = drawn(tables, 3)
     for row, flops in zip(widths, tables.flops(widths), strict=True):
         network = resize(layers, dict(zip(tables.names, row.tolist(), strict=True)))
         assert flops == sum(one.count * (with_features(one).features.flops or 0) for one in network)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +93,10 @@ def test_a_real_journal_of_forty_networks(
     fresh = load(path)
     asked = [row.layers for row in fresh.measurements]
     assert len(asked) == 40
-    before = [fresh.estimate(layers).to_json() for layers in asked]
+    before = [fresh.estimate(layers).to_json() for layers in asked[::4]]
     request.getfixturevalue("no_search")
     again = load(path)
-    assert [again.estimate(layers).to_json() for layers in asked] == before
+    assert [again.estimate(layers).to_json() for layers in asked[::4]] == before
     assert again.warnings == fresh.warnings
     assert repr(again) == repr(fresh)
 
@@ -147,17 +148,19 @@ def test_the_version_knows_the_code_and_what_it_calculates_with() -> None:
         assert part in version
 
 
-MADE_UP = made_up()
-FRESH = answer(MADE_UP)
-FOUND = solution_of(MADE_UP.fit, MADE_UP.measurements)
+@cache
+def unkept() -> str:
+    """What a fit says that was never kept."""
+    return answer(made_up())
 
 
 @pytest.fixture
 def found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever searches, finds: where the question is what is believed, not how it is found."""
+    known = solution_of(made_up().fit, made_up().measurements)
 
     def search(rows: Any, method: str, kernel: str, drift: float, lenders: Any) -> Any:
-        return rebuild(FOUND, rows, method, kernel, lenders)
+        return rebuild(known, rows, method, kernel, lenders)
 
     monkeypatch.setattr(fit_cache, "fit_rows", search)
 
@@ -183,18 +186,17 @@ SEARCHES_QUICKLY = pytest.mark.usefixtures("found_at_once")
 def test_what_is_no_cache_is_passed_over_in_silence(path: Path, content: bytes) -> None:
     kept(path).parent.mkdir(parents=True, exist_ok=True)
     kept(path).write_bytes(content)
-    assert answer(load(path)) == FRESH
+    assert answer(load(path)) == unkept()
     assert kept(path).read_bytes() != content  # and written anew
     assert not Path("executed").exists()
 
 
 @SEARCHES_QUICKLY
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damage_anywhere_is_noticed(path: Path, data: st.DataObject) -> None:
-    load(path).fit  # noqa: B018
+    if not kept(path).exists():  # the one before has written it anew
+        load(path).fit  # noqa: B018
     content = bytearray(kept(path).read_bytes())
     at = data.draw(st.integers(0, len(content) - 1))
     if data.draw(st.booleans()):
@@ -203,7 +205,7 @@ def test_damage_anywhere_is_noticed(path: Path, data: st.DataObject) -> None:
         del content[at:]
     kept(path).parent.mkdir(parents=True, exist_ok=True)
     kept(path).write_bytes(content)
-    assert answer(load(path)) == FRESH
+    assert answer(load(path)) == unkept()
 
 
 def forge(path: Path, body: Any) -> None:
@@ -232,7 +234,7 @@ NAME = f"additive matern52 {len(made_up().measurements)}"
 )
 def test_a_proper_cache_of_nonsense_does_no_harm(path: Path, body: Any) -> None:
     forge(path, body)
-    assert answer(load(path)) == FRESH
+    assert answer(load(path)) == unkept()
 
 
 def test_a_cache_of_another_journal_is_passed_over(path: Path, tmp_path: Path) -> None:
@@ -253,7 +255,7 @@ def test_where_nothing_can_be_written_nothing_is_kept(
         raise PermissionError(13, "read-only")  # root may write wherever it likes
 
     monkeypatch.setattr("ampere.core.boundary.files.os.open", refuse)
-    assert answer(load(path)) == FRESH
+    assert answer(load(path)) == unkept()
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
@@ -266,7 +268,7 @@ def test_a_full_disk_leaves_nothing_behind(
         raise OSError(28, "no space left on device")
 
     monkeypatch.setattr(fit_cache.os, broken, full)
-    assert answer(load(path)) == FRESH
+    assert answer(load(path)) == unkept()
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
@@ -277,19 +279,19 @@ def test_a_link_or_a_pipe_in_its_place_leads_nowhere(path: Path) -> None:
     precious.write_text("mine")
     kept(path).parent.mkdir(parents=True)
     kept(path).symlink_to(precious)
-    assert answer(load(path)) == FRESH
+    assert answer(load(path)) == unkept()
     assert precious.read_text() == "mine"
     assert not kept(path).is_symlink()
     kept(path).unlink()
     os.mkfifo(kept(path))
-    assert answer(load(path)) == FRESH
+    assert answer(load(path)) == unkept()
     assert kept(path).is_file()
 
 
 @SEARCHES_QUICKLY
 def test_a_folder_in_its_place_is_no_error(path: Path) -> None:
     kept(path).mkdir(parents=True)
-    assert answer(load(path)) == FRESH
+    assert answer(load(path)) == unkept()
     assert kept(path).is_dir()
 
 
@@ -300,7 +302,7 @@ def test_nothing_lies_beside_the_journal_and_nothing_there_is_believed(path: Pat
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     path.with_name(path.name + ".fit").write_bytes(kept(path).read_bytes().replace(b"0", b"9"))
     kept(path).unlink()
-    assert answer(load(path)) == FRESH
+    assert answer(load(path)) == unkept()
 
 
 def test_fits_that_nobody_asks_for_are_forgotten(
@@ -317,9 +319,12 @@ def test_a_journal_that_is_missing_is_told_as_ever(tmp_path: Path) -> None:
         load(tmp_path / "none.ampere")
 
 
+TIMES = 2
+
+
 def _ask(path: Path, start: Any, answers: Any) -> None:
     start.wait()
-    for _ in range(5):
+    for _ in range(TIMES):
         kept(path).unlink(missing_ok=True)
         answers.put(answer(load(path)))
 
@@ -331,11 +336,11 @@ def test_several_at_once_do_no_harm(path: Path) -> None:
     for worker in workers:
         worker.start()
     start.set()
-    found = {answers.get(timeout=120) for _ in range(10)}
+    found = {answers.get(timeout=120) for _ in range(2 * TIMES)}
     for worker in workers:
         worker.join()
         assert worker.exitcode == 0
-    assert found == {FRESH}
+    assert found == {unkept()}
     assert not [each for each in path.parent.iterdir() if each.name.startswith(".")]
 
 
@@ -346,7 +351,7 @@ def test_threads_may_ask_one_profile(path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert set(answers) == {FRESH}
+    assert set(answers) == {unkept()}
 
 
 def test_a_told_profile_does_not_change_what_is_kept(path: Path) -> None:

@@ -64,7 +64,7 @@ def test_random_is_never_worse_than_the_best_of_its_draws(
     assert score(space, found)[0] >= max(space.score(fitting), default=-math.inf)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(3))
 def test_evolution_is_never_worse_than_its_start(seed: int) -> None:
     space = wide(12, 32)
     limit = between(space, 0.3)
@@ -177,11 +177,11 @@ def test_draws_come_near_any_budget(k: int, share: float) -> None:
 
 @pytest.mark.parametrize("k", [20, 60])
 def test_many_axes_take_few_questions(k: int) -> None:
-    for name, most in (("gradient", 200), ("evolution", 1200)):
+    for search, most in ((Gradient(), 200), (Evolution(), 1200)):
         space = wide(k, 64, stair=8, margin=0.1)
         assert isinstance(space.guide, TableGuide)
         limit = between(space, 0.3)
-        found = STRATEGIES[name]().find(space, limit, np.random.default_rng(0))
+        found = search.find(space, limit, np.random.default_rng(0))
         assert space.guide.calls < most
         assert space.guide.bound(found)[0] > 0.98 * limit
 

@@ -28,7 +28,7 @@ from ampere.zoo.families import family_names, find_family
 
 FAMILIES = pytest.mark.parametrize("name", family_names())
 SHALLOW: dict[str, dict[str, Any]] = {"resnet": {"depth": 8}, "transformer": {"layers": 1}}
-few = hypothesis_settings(max_examples=4)
+few = hypothesis_settings(max_examples=2)
 seeds = st.integers(0, 10**6)
 
 

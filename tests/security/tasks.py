@@ -14,6 +14,7 @@ from processes import ACCEPT_BUSY
 
 MODEL = "zoo:lenet5(channels=[2, 3], hidden=[8, 6])"
 SIMULATED = ("--device", "simulated:xavier")
+FEW = ("--measurements", "6")
 METER = "fake:step_j=1,step_s=1"
 METERED = ("--device", "local", "--meter", METER, "--burst-s", "0.01", ACCEPT_BUSY)
 
@@ -46,6 +47,7 @@ class Task:
     arguments: tuple[str, ...] = ()
     profile = "p.ampere"
     share = 0.2  # of all kills
+    lasts_s = 2.5  # roughly
     full = (0,)  # bytes that files may grow to, of the many that `make faults` tries
 
     def __init__(self, folder: Path, journal: bytes) -> None:
@@ -73,7 +75,8 @@ class Task:
 
 
 class Profiling(Task):
-    arguments = ("profile", MODEL, *SIMULATED, "--profile", "p.ampere")
+    arguments = ("profile", MODEL, *SIMULATED, *FEW, "--profile", "p.ampere")
+    lasts_s = 1.0
     full = (0, 5000)
 
     def prepare(self, journal: bytes) -> None:
@@ -88,6 +91,7 @@ class Metering(Profiling):
     """With a worker process of its own."""
 
     share = 0.1
+    lasts_s = 2.5
     arguments = ("profile", MODEL, *METERED, "--measurements", "4", "--profile", "p.ampere")
 
 

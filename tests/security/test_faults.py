@@ -37,7 +37,6 @@ from processes import until
 
 from .tasks import (
     MODEL,
-    SIMULATED,
     Estimating,
     Evaluating,
     Metering,
@@ -68,7 +67,7 @@ def launcher() -> Iterator[Launcher]:
 def journal(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> bytes:
     """A profile of the model on a simulated device."""
     folder = tmp_path_factory.mktemp("profile")
-    done = launcher.run("profile", MODEL, *SIMULATED, "--profile", "p.ampere", folder=folder)
+    done = launcher.run(*Profiling.arguments, folder=folder)
     assert done.code == 0, done.stderr
     return (folder / "p.ampere").read_bytes()
 
@@ -90,7 +89,7 @@ class Blow:
     def __init__(self, chance: random.Random, task: Task, live: bool) -> None:
         self._task = task
         self._writes = chance.choice((0, 0, 1, 2, 3, 5, 8, 13))
-        self._delay_s = chance.uniform(0, 0.003 if self._writes else 2.5)
+        self._delay_s = chance.uniform(0, 0.003 if self._writes else task.lasts_s)
         if live:
             self._writes, self._delay_s = 0, math.inf
         self._seen = self._look()

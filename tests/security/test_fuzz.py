@@ -10,7 +10,7 @@ import pytest
 from security.fuzzing.fuzz import corpus_of, fuzz, in_a_folder_of_its_own, try_input
 from security.fuzzing.targets import TARGETS, Target
 
-SECONDS = 10.0
+SECONDS = 4.0
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)

@@ -8,53 +8,58 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from ampere.core.training import Training
-from ampere.core.workloads import ModelSpec, Workload
-from ampere.devices import worker
+from ampere.core.workloads import REFERENCE
 from ampere.devices.local import LocalDevice
 from ampere.devices.worker_process import NoAnswer, WorkerProcess
 from ampere.errors import MeasurementFailed
 from devices.talk import Talk
+from frameworks.fake_runtime import IMPORTED
 from processes import MARK, marked, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks processes up as on Linux")
 
-MODELS = """
-import os, subprocess, sys
-from torch import nn
+LEAVES = "AMPERE_TEST_LEAVES"
+# A worker whose networks start a process; if it is asked to, it ends in the third step.
+STARTS = f"""
+{IMPORTED}
+import os, subprocess
 
-def starts():
-    subprocess.Popen(["sleep", "600"])
-    return nn.Linear(4, 2)
-
-class Leaves(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.inner, self.calls = starts(), 0
-    def forward(self, x):
+class Starting(fake_runtime.FakeTrainer):
+    def __init__(self, layers):
+        super().__init__(layers)
+        subprocess.Popen(["sleep", "600"])
+        self.calls = 0
+    def step(self):
         self.calls += 1
-        if self.calls > 2:
+        if {LEAVES!r} in os.environ and self.calls > 2:
             os._exit(3)
-        return self.inner(x)
 
-starts.input = Leaves.input = "4"
+fake_runtime.FakeTrainer = Starting
+fake_runtime.stand_in()
 """
+COMMAND = [sys.executable, "-u", "-c", STARTS]
 
-HOST = """
-import sys
-from ampere.core.training import Training
-from ampere.core.workloads import ModelSpec, Workload
+HOST = f"""
+{IMPORTED}
 from ampere.devices.local import LocalDevice
+from ampere.core.workloads import REFERENCE
+LocalDevice._command = lambda device: sys.argv[1:]
 device = LocalDevice(meter="cpu")
-device.load(Workload(model=ModelSpec(sys.argv[1], training=Training(2))))
+device.load(REFERENCE)
 print("loaded", flush=True)
 sys.stdin.read()
 """
+
+
+class Starting(LocalDevice):
+    """This machine with such a worker."""
+
+    def _command(self) -> Sequence[str]:
+        return COMMAND
 
 
 @pytest.fixture
@@ -70,36 +75,29 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             os.kill(pid, signal.SIGKILL)
 
 
-@pytest.fixture
-def models(tmp_path: Path) -> Path:
-    path = tmp_path / "models.py"
-    path.write_text(MODELS)
-    return path
-
-
 def until_it_sleeps(mark: str) -> None:
     """A process has neither environment nor command for a moment while it becomes another one."""
     until(lambda: any("sleep" in it for it in marked(mark).values()), "it does not start")
 
 
-def workload(models: Path, name: str) -> Workload:
-    return Workload(model=ModelSpec(f"{models}:{name}", training=Training(2)))
-
-
-def test_of_a_worker_that_crashes_and_of_one_that_is_closed(models: Path, mark: str) -> None:
-    with LocalDevice(meter="cpu") as device:
-        loaded = device.load(workload(models, "Leaves"))
+def test_of_a_worker_that_crashes_and_of_one_that_is_closed(
+    mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Starting(meter="cpu") as device:
+        with monkeypatch.context() as patch:
+            patch.setenv(LEAVES, "yes")
+            loaded = device.load(REFERENCE)
         until_it_sleeps(mark)
         with pytest.raises(MeasurementFailed, match="exit code 3"):
             device.burst(loaded.handle, 5)
         until(lambda: not marked(mark), "left behind by a crash", 5.0)
-        device.load(workload(models, "starts"))
+        device.load(REFERENCE)
         until_it_sleeps(mark)
 
 
-def test_of_a_host_that_is_killed(models: Path, mark: str) -> None:
+def test_of_a_host_that_is_killed(mark: str) -> None:
     host = subprocess.Popen(
-        [sys.executable, "-c", HOST, f"{models}:starts"],
+        [sys.executable, "-c", HOST, *COMMAND],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -110,11 +108,11 @@ def test_of_a_host_that_is_killed(models: Path, mark: str) -> None:
         host.kill()
 
 
-def test_of_a_worker_in_somebody_elses_group(models: Path, mark: str) -> None:
+def test_of_a_worker_in_somebody_elses_group(mark: str) -> None:
     """As ssh and adb start it; Talk does not give it a session either."""
-    with Talk([sys.executable, "-u", "-m", worker.__name__], os.environ) as talk:
+    with Talk(COMMAND, os.environ) as talk:
         talk.ask(do="open", meter=None, settings={"threads": 1})
-        talk.ask(do="load", workload=workload(models, "starts").to_json())
+        talk.ask(do="load", workload=REFERENCE.to_json())
         until_it_sleeps(mark)
         assert os.getpgid(talk.process.pid) == talk.process.pid != os.getpgrp()
         assert talk.process.stdin is not None

@@ -16,6 +16,7 @@ from ampere.core import lock
 from ampere.devices import worker
 from ampere.errors import DeviceError
 from devices.talk import Talk
+from frameworks.fake_runtime import STAND_IN
 from processes import runs, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="locks as Linux lists them")
@@ -122,8 +123,7 @@ def test_nothing_is_left_in_the_temporary_folder(tmp_path: Path, victim: Path) -
     shared.mkdir()
     (shared / f"ampere-worker-{os.getuid()}.lock").symlink_to(victim)
     places = {"HOME": str(tmp_path), "TMPDIR": str(shared)}
-    command = [sys.executable, "-u", "-m", worker.__name__]
-    with Talk(command, {**os.environ, **places}) as talk:
+    with Talk(STAND_IN, {**os.environ, **places}) as talk:
         assert "threads" in talk.ask(do="open", meter=None, settings={}, master="me")
         (own,) = (tmp_path / ".cache" / "ampere").iterdir()
         assert own.read_text() == f"{talk.process.pid} me"

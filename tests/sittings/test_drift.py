@@ -137,7 +137,7 @@ def rms(values: Sequence[Array]) -> float:
 
 
 SIZES = pytest.mark.parametrize(
-    ("networks", "sittings", "rounds"), [(1, 1, 8), (1, 6, 15), (3, 2, 8), (4, 5, 12), (8, 2, 8)]
+    ("networks", "sittings", "rounds"), [(1, 1, 8), (1, 6, 15), (4, 5, 12), (8, 2, 8)]
 )
 
 
@@ -156,7 +156,7 @@ def test_independent_noise_is_not_followed(
 
 
 @pytest.mark.parametrize("between", [0.03, 0.1])
-@pytest.mark.parametrize(("networks", "sittings"), [(1, 6), (4, 4), (8, 3)])
+@pytest.mark.parametrize(("networks", "sittings"), [(1, 6), (8, 3)])
 def test_a_reference_whose_moods_are_its_own_is_not_followed(
     networks: int, sittings: int, between: float
 ) -> None:
@@ -166,7 +166,7 @@ def test_a_reference_whose_moods_are_its_own_is_not_followed(
     assert rms(divided) <= 1.1 * rms(raw)
 
 
-@pytest.mark.parametrize("sittings", [2, 3, 5, 10])
+@pytest.mark.parametrize("sittings", [2, 10])
 def test_the_next_sitting_is_not_made_worse_by_what_was_learned_from_noise(sittings: int) -> None:
     raw, divided = [], []
     for seed in range(SEEDS):
@@ -209,7 +209,7 @@ def test_a_drift_without_any_noise_is_divided_out() -> None:
     assert divided.mean() == pytest.approx(raw.mean() * 6 / 7, abs=1e-3)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 0.7, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("noise", [0.01, 0.03])
 def test_the_true_share_is_found_from_repeated_sittings(share: float, noise: float) -> None:
     machine = Machine(share=share, noise=noise, moods=wandering, between=0.1)
@@ -221,7 +221,7 @@ def test_the_true_share_is_found_from_repeated_sittings(share: float, noise: flo
     assert np.mean(found) == pytest.approx(share, abs=0.05)
 
 
-@pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 1.0])
+@pytest.mark.parametrize("share", [0.3, 1.0])
 def test_the_next_sitting_is_better_for_it(share: float) -> None:
     raw, divided = [], []
     for seed in range(SEEDS):
@@ -242,7 +242,7 @@ def test_a_scale_made_at_an_odd_moment_does_not_push_all_sittings_beyond_the_bou
     raw, divided = [], []
     for seed in range(SEEDS):
         rows = Machine(share=1.0, between=0.15).rows(seed, 3, 12)
-        for n in range(9, len(rows), 3):
+        for n in range(9, len(rows), 12):
             following = Following.of(rows[:n], "energy_j")
             as_read, as_divided = errors(rows[n : n + 3], following, scale)
             raw.append(as_read)

@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -154,6 +155,7 @@ class Trial:
     floor: float
 
 
+@cache
 def trial(bench: str, family: str) -> Trial:
     members, variants, networks = (
         rows_of(JOURNALS / f"{bench}-{family}-{purpose}.ampere.gz")
@@ -173,6 +175,7 @@ def trial(bench: str, family: str) -> Trial:
     )
 
 
+@cache
 def one_thread() -> list[Trial]:
     return [trial("threads1", family) for family in SIX]
 
@@ -396,7 +399,14 @@ SOURCES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("source", SOURCES.values(), ids=list(SOURCES))
+# As one thread, in a noisier hour: eighteen fits more.
+LONG = {"three seeds": pytest.mark.slow}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [pytest.param(each, id=name, marks=LONG.get(name, ())) for name, each in SOURCES.items()],
+)
 def test_a_headline_number_is_what_the_kept_data_say(source: Source) -> None:
     data = source.read()
     for words, numbers in source.says.items():
