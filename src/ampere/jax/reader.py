@@ -23,7 +23,7 @@ from ampere.jax.graph.model_reading import ModelReading, read_model
 from ampere.jax.graph.writer import DIALECT
 from ampere.jax.runtime import modules
 from ampere.jax.runtime.own_models import hollow
-from ampere.jax.runtime.trainer import OPTIMIZERS
+from ampere.jax.runtime.trainer import refuse_training
 from ampere.programs.program import Program
 from ampere.programs.wiring import program_of
 
@@ -46,9 +46,7 @@ class JaxReader:
 
     def read_whole(self, model: Any, input: Input | None, training: Training) -> ModelReading:
         """The layers of a model, and what belongs to none of them."""
-        if training.optimizer not in OPTIMIZERS:
-            names = ", ".join(OPTIMIZERS)
-            raise ModelError(f"unknown optimizer {training.optimizer!r}: use one of {names}")
+        refuse_training(training)
         if training.loss not in LOSSES:
             raise ModelError(f"a model of flax.nnx is trained with one of {', '.join(LOSSES)}")
         if input is None:
