@@ -138,8 +138,6 @@ class Classifier : public Network {
     for (const char* name : {"affine", "track_running_stats"})
       if (given.has(name) && !given.at(name).flag)
         refuse(where, "it has no scale, or keeps no statistics");
-    if (given.fields.count("momentum") != 0 && given.fields.at("momentum").is_null())
-      refuse(where, "its statistics are a mean of all batches");
     float epsilon = given.has("eps") ? static_cast<float>(given.at("eps").real()) : 1e-5f;
     Held held;
     held.module.reset(NN::BatchNorm(given.at("num_features").whole(), 4, 0.9f, epsilon));

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from ampere.core.layers import structure_of
+from ampere.core.program.terms import DType
 from ampere.core.training import Training
 from ampere.core.variants import plan, tell_apart
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.errors import ModelError
 from ampere.frameworks.models import read
-from programs.networks import family_layers
 
 nnx = pytest.importorskip("flax.nnx", reason="needs JAX: pip install 'ampere-energy[jax]'")
 
@@ -41,11 +41,13 @@ class Simple(nnx.Module):
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "looped"])
 def test_layers_hold_and_compute_in_the_type_that_is_asked_for(name: str) -> None:
     layers = read(make(name), MODELS[name][1], HALF)
-    for layer in layers:
-        assert " bfloat16 " in layer.kind.name
-        structure = structure_of(layer.kind)
-        ports = (*structure.inputs, *structure.outputs)
-        assert {port.dtype for port in ports} <= {"bfloat16", "int32"}
+    assert all(" bfloat16 " in layer.kind.name for layer in layers)
+    program = READER.build(layers)
+    assert {held.dtype for held in program.held if not held.buffer} == {"bfloat16"}
+    assert {each.dtype for each in program.inputs} <= {"bfloat16", "int32"}
+    calls = [call for layer in layers for call in structure_of(layer.kind).calls]
+    told = [c.arguments["dtype"] for c in calls if "dtype" in c.arguments and c.is_module]
+    assert set(told) == {DType("bfloat16")}
     full = read(make(name), MODELS[name][1], Training(4))
     assert [layer.widths for layer in layers] == [layer.widths for layer in full]
     assert all(
@@ -106,11 +108,11 @@ def test_what_jax_does_not_compute_in_is_refused(of: str) -> None:
         if of == "flax":
             read(make("residual"), MODELS["residual"][1], training)
         else:
-            make_trainer(Workload(tuple(family_layers("lenet5", training))))
+            make_trainer(Workload(read("zoo:lenet5", training=training)))
 
 
 @pytest.mark.parametrize("name", ["lenet5", "lstm"])
 def test_models_of_torch_are_translated_in_half_precision(name: str) -> None:
-    trainer = make_trainer(Workload(tuple(family_layers(name, HALF))))
+    trainer = make_trainer(Workload(read(f"zoo:{name}", training=HALF)))
     trainer.step()
     assert {str(trainer.values()[key].dtype) for key in trainer._updated} == {"bfloat16"}

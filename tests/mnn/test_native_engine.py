@@ -148,10 +148,6 @@ def test_what_it_cannot_train_is_one_line(worker: str, layers: Any, reason: str)
             nn.Sequential(nn.Conv2d(16, 8, 3), nn.BatchNorm2d(8, track_running_stats=False)),
             "BatchNorm2d in call 1: it has no scale, or keeps no statistics",
         ),
-        (
-            nn.Sequential(nn.Conv2d(16, 8, 3), nn.BatchNorm2d(8, momentum=None)),
-            "BatchNorm2d in call 1: its statistics are a mean of all batches",
-        ),
     ],
 )
 def test_what_mnn_would_train_wrongly_is_refused(

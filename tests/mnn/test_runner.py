@@ -48,10 +48,6 @@ WRONG = {
         nn.Sequential(nn.Conv2d(8, 4, 3), nn.BatchNorm2d(4, track_running_stats=False)),
         "BatchNorm2d in call 1: it has no scale, or keeps no statistics",
     ),
-    "averaged": (
-        nn.Sequential(nn.Conv2d(8, 4, 3), nn.BatchNorm2d(4, momentum=None)),
-        "BatchNorm2d in call 1: a mean of all batches",
-    ),
 }
 
 
