@@ -77,9 +77,7 @@ def test_nothing_is_lost_and_it_fits(rows: list[tuple[str, str, str]], columns: 
     text = table(("name", "joules", "what it is"), rows, "<><")
     lines = shown(text, columns)
     assert max(map(len, lines)) <= columns
-    assert sorted(" ".join(lines).replace("─", "").split()) == sorted(
-        text.replace("─", "").split()
-    )
+    assert sorted(" ".join(lines).replace("─", "").split()) == sorted(text.replace("─", "").split())
 
 
 @pytest.mark.parametrize("command", ["zoo", "runtimes"])
