@@ -44,7 +44,8 @@ def _line(line: str, columns: int) -> list[str]:
     begin = FACT.match(line)
     name = begin[0] if begin else ""
     rest = line[len(name) :]
-    if rest.startswith((" ", "{", "[")) or len(name) > columns // 2:
+    is_data = line.startswith((" ", "{", "[")) or rest.startswith(("{", "["))
+    if is_data or len(name) > columns // 2:
         return [line]
     return _wrapped(rest, columns, first=name, below=" " * (len(name) or GAP))
 
