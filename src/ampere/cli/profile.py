@@ -46,7 +46,7 @@ class StrategyOptions:
         int,
         typer.Option(
             metavar="N",
-            help="At most so many in all; with method additive.",
+            help="At most so many, besides two that are repeated at the end; with method additive.",
             callback=at_most(MANY),
         ),
     ] = 40
@@ -132,6 +132,7 @@ def profile(
     end it comes back to two of them; with --sittings 2, once more after a pause.
     """
     from ampere import _api
+    from ampere.acquisition.families import remembered
 
     model = training.named(model)
     strategy = plan.strategy()
@@ -164,7 +165,9 @@ def profile(
             say(f"warning: {note}")
         return json_text(profile_row(learned, path))
     fed = f" --like-devices {shlex.quote(like_devices)}" if like_devices else ""
-    fed += f" --input {shlex.quote(training.input)}" if training.input else ""
+    known = learned.input_for(model)
+    if training.input and (known is None or known != remembered(training.input)):
+        fed += f" --input {shlex.quote(training.input)}"
     return (
         f"{learned!r}\n\nsaved in {path}; next:\n  ampere estimate {shlex.quote(model)}{fed}"
         f" --profile {shlex.quote(str(path))} --steps 2000"
