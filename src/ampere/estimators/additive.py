@@ -14,7 +14,7 @@ device can draw.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -49,6 +49,8 @@ from ampere.estimators.processes.sum_process import SumProcess
 from ampere.estimators.rejection import (
     absurd,
     gross_faults,
+    odd_seconds,
+    open_seconds,
     suspects,
     wrong_joules,
     wrong_seconds,
@@ -60,7 +62,6 @@ from ampere.records.measurement import Measurement
 ROUGH = 0.1  # relative scatter above which the user is told
 NOTABLE = 0.03  # relative difference between a network and its layers that is worth telling
 CONTRADICTED = 3.0  # log odds against the lenders (20 to 1), from which on they are left out
-
 DEEPER = 0.5  # octaves beyond the deepest measured network that are worth telling
 ADVICE = "profile the largest that you will ask about (--candidate), or add --after-steps 20"
 
@@ -197,7 +198,7 @@ class AdditiveFit:
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What a user should know of how well layers add up here."""
-        texts = [f"left out: {rejection.reason}" for rejection in self.rejected]
+        texts = [f"left out: {each.reason}" for each in self.rejected] + open_seconds(self.timed)
         if self.refused:
             names = ", ".join(self.refused)
             texts.append(f"nothing is borrowed from {names}: the rows here are likelier without")
@@ -283,7 +284,7 @@ def fit_additive(
         fit = without if len(wrong) == len(doubted) else _fit(rows, drift, fit)
     if lenders is not None:
         fit = _borrowing(fit, drift, lenders)
-    fit, late = _without_wrong_seconds(_timed(fit, with_seconds(rows), drift=usual), usual)
+    fit, late = _with_true_seconds(fit, with_seconds(rows), usual)
     return replace(fit, rejected=(*rejected, *late), unused=unused)
 
 
@@ -305,9 +306,8 @@ def rebuild_additive(
     some = some_rows(every)
     rows = [row for row in some if id(row) not in faulty]
     unused = len(every) - len(some)
-    lent = lenders if energy.lent else None
     fit = replace(
-        _conditioned(rows, energy, lenders=lent),
+        _conditioned(rows, energy, lenders=lenders if energy.lent else None),
         rejected=tuple(rejected),
         unused=unused,
         refused=() if lenders is None or energy.lent else lenders.names,
@@ -317,20 +317,21 @@ def rebuild_additive(
     return _timed(fit, [row for row in with_seconds(rows) if id(row) not in mistimed], time)
 
 
-def _without_wrong_seconds(fit: AdditiveFit, drift: float) -> tuple[AdditiveFit, list[Rejection]]:
-    """The fit without seconds that all others contradict; the joules beside them are kept."""
-    timed = fit.timed
-    doubted = suspects(fit.time) if fit.time else []
-    if not doubted:
-        return fit, []
-    others = [row for i, row in enumerate(timed) if i not in doubted]
-    without = _timed(fit, others, drift=drift)
-    wrong = {i: reason for i in doubted if (reason := wrong_seconds(timed[i], without))}
-    if not wrong:
-        return fit, []
-    kept = [row for i, row in enumerate(timed) if i not in wrong]
-    rejected = [Rejection(timed[i], reason, seconds_only=True) for i, reason in wrong.items()]
-    return _timed(fit, kept, drift=drift), rejected
+def _with_true_seconds(
+    fit: AdditiveFit, timed: Sequence[Measurement], drift: float
+) -> tuple[AdditiveFit, list[Rejection]]:
+    """The fit with seconds, but for those that all others contradict; their joules are kept."""
+
+    def without(some: Container[int]) -> AdditiveFit:
+        return _timed(fit, [row for i, row in enumerate(timed) if i not in some], drift=drift)
+
+    wrong = odd_seconds(timed)
+    told = without(wrong)
+    if told.time and (doubted := suspects(told.time)):  # of many rows, where none was odd
+        others = without(doubted)
+        wrong = {i: reason for i in doubted if (reason := wrong_seconds(timed[i], others))}
+        told = without(wrong) if wrong else told
+    return told, [Rejection(timed[i], reason, seconds_only=True) for i, reason in wrong.items()]
 
 
 def _fit(

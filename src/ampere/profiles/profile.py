@@ -324,7 +324,7 @@ class Profile:
 
     @property
     def pays_off_after(self) -> int | None:
-        """After how many models the profile has taken less time than some steps of each would."""
+        """After how many models the profile has taken less time than a short run of each would."""
         return pays_off_after(self)
 
     @property
