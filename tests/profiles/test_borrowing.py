@@ -144,7 +144,9 @@ def test_provenance_of_the_profile_counts_as_well(folder: Path) -> None:
 
 def a_survey(device: str, rows: int = 4) -> Profile:
     """A profile of a device for any model; one with other rows is dearer."""
-    told = [replace(surveyed(x, float(rows)), provenance=Provenance.SIMULATED) for x in drawn()[:rows]]
+    told = [
+        replace(surveyed(x, float(rows)), provenance=Provenance.SIMULATED) for x in drawn()[:rows]
+    ]
     return replace(a_profile({"device": device}), measurements=tuple(told))
 
 
