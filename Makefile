@@ -108,7 +108,7 @@ docs-check: setup docs  ## follow every tutorial as it stands, run the snippets 
 	$(DOCS)/bin/codespell --ignore-words website/words.txt README.md CHANGELOG.md CODE_OF_CONDUCT.md SECURITY.md docs/*.md docs/tutorials docs/reference docs/paper/*.md paper/README.md
 	$(BIN)/python -m pytest -n 0 -m 'slow or not slow' tests/system/test_tutorials.py tests/system/test_snippets.py tests/system/test_shown_commands.py tests/system/test_reference.py tests/system/test_docs.py tests/system/test_site.py
 
-benchmarks: setup $(INTEGRATIONS)/.installed $(JAX)/.installed  ## the tables in docs/paper, with RECORDED=DIR; takes seven hours or more, leave the machine alone
+benchmarks: setup $(INTEGRATIONS)/.installed $(JAX)/.installed  ## the tables in docs/paper, with RECORDED=DIR; takes nine hours, leave the machine alone
 	@test -d "$(RECORDED)" || (echo "say where published energies are: make benchmarks RECORDED=DIR"; exit 1)
 	$(MAKE) test-slow
 	$(BIN)/ampere reproduce -o build/paper --recorded $(RECORDED)
@@ -142,6 +142,9 @@ benchmarks: setup $(INTEGRATIONS)/.installed $(JAX)/.installed  ## the tables in
 	$(JAX)/bin/python benchmarks/frameworks.py --runtime mnn
 	$(JAX)/bin/python benchmarks/frameworks.py --runtime jax
 	$(JAX)/bin/python benchmarks/frameworks.py --runtime jax nnx_residual nnx_transformer nnx_recurrent
+	$(INTEGRATIONS)/bin/python benchmarks/any_model.py --threads 1
+	$(INTEGRATIONS)/bin/python benchmarks/any_model.py --threads 2 --minutes 10
+	$(INTEGRATIONS)/bin/python benchmarks/search_budget.py
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
 benchmark-reading:  ## read every architecture of timm; takes half an hour

@@ -136,7 +136,7 @@ def profile(
 
     model = training.named(model)
     strategy = plan.strategy()
-    lenders = None if like_devices is None else lenders_of(like_devices, path)
+    lenders = None if like_devices is None else lenders_of(like_devices, path, by_calls=False)
     try:
         with closing(machine.open(model)) as device, progress() as watch:
             learned = _api.profile(
@@ -174,12 +174,13 @@ def profile(
     )
 
 
-def lenders_of(text: str, path: Path) -> Lenders:
+def lenders_of(text: str, path: Path, by_calls: bool) -> Lenders:
     """Other devices, that go with the profile as far as there is one yet."""
     from ampere.profiles.borrowing import make_lenders, read_entries
     from ampere.profiles.profile import Profile
 
-    return make_lenders(read_entries(text, path), Profile.load(path) if path.exists() else None)
+    own = Profile.load(path) if path.exists() else None
+    return make_lenders(read_entries(text, path), own, by_calls)
 
 
 def kept(path: Path) -> str:

@@ -31,14 +31,15 @@ from ampere.estimators.encoding import (
     LAYERS,
     STEP,
     Encoder,
+    Networks,
     bounds_by_kind,
     count,
     depth_context,
     depth_of,
     distinct,
     in_order,
+    is_beyond,
     is_call,
-    numbers_of,
 )
 from ampere.estimators.lending.borrowing import borrow
 from ampere.estimators.lending.lenders import Lenders
@@ -93,7 +94,7 @@ class AdditiveFit:
         whole = (*covered, STEP)
         pairs = [(layer, STEP) for layer in whole]
         networks = [*((layer,) for layer in whole), *pairs, whole, whole]
-        *costs, mean, total = self.costs(networks, depth_context(covered), noisy=True)
+        *costs, mean, total = self.costs(distinct(networks), depth_context(covered), noisy=True)
         lines = tuple(
             Line(layer, cost, self.is_extrapolated(layer), self._is_borrowed(layer))
             for layer, cost in zip(whole, costs[: len(whole)], strict=True)
@@ -128,7 +129,7 @@ class AdditiveFit:
 
     def alone(self, layers: Sequence[Layer]) -> list[Cost]:
         """What each of these layers costs in a network as small as a variant; they are covered."""
-        return self.costs([[layer] for layer in layers], context=0.0, noisy=False)
+        return self.costs(distinct([[layer] for layer in layers]), context=0.0, noisy=False)
 
     def tell(self, *rows: Measurement) -> AdditiveFit:
         """The fit with more rows; coefficients and hyper-parameters stay.
@@ -167,7 +168,8 @@ class AdditiveFit:
         """Why a row cannot be true, if it cannot; of a survey only what is far from any sense."""
         if not self.of_calls:
             return wrong_joules(row, self) or wrong_seconds(row, self)
-        (cost,) = self.costs([(*row.layers, STEP)], depth_context(row.layers), noisy=False)
+        told, context = distinct([(*row.layers, STEP)]), depth_context(row.layers)
+        (cost,) = self.costs(told, context, noisy=False)
         return absurd(row, cost)
 
     def seconds(self, networks: Sequence[Sequence[Layer]]) -> Array:
@@ -175,8 +177,8 @@ class AdditiveFit:
         if self.time is None:
             return np.zeros(len(networks))
         layers, counts = distinct(networks)
-        encoded = per_joule(self.encoder.encode(layers), self.energy)
-        return counts @ self.time.costs(encoded)
+        encoded = self.encoder.encode(layers)
+        return counts @ self.time.costs(per_joule(encoded, self.energy.costs(encoded)))
 
     def _is_timed(self, layers: Sequence[Layer]) -> bool:
         """Whether seconds of any of their operations are known; foreign ones tell nothing."""
@@ -189,11 +191,7 @@ class AdditiveFit:
 
     def is_extrapolated(self, layer: Layer) -> bool:
         """Whether widths or attributes lie outside those of its kind that were measured."""
-        bounds = self.bounds.get(layer.kind.name, {})
-        return any(
-            name not in bounds or not bounds[name][0] <= value <= bounds[name][1]
-            for name, value in numbers_of(layer).items()
-        )
+        return is_beyond(layer, self.bounds.get(layer.kind.name, {}))
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -223,10 +221,10 @@ class AdditiveFit:
                 )
         return tuple(texts)
 
-    def costs(self, networks: Sequence[Sequence[Layer]], context: float, noisy: bool) -> list[Cost]:
+    def costs(self, networks: Networks, context: float, noisy: bool) -> list[Cost]:
         """What networks cost in a context; the last with the noise of a measurement, if wanted."""
-        layers, counts = distinct(networks)
-        contexts = np.full(len(networks), context)
+        layers, counts = networks
+        contexts = np.full(len(counts), context)
 
         def spread(process: SumProcess, mean: Array, var: Array) -> Array:
             doubt = var.copy()
@@ -235,13 +233,15 @@ class AdditiveFit:
             return np.asarray(inflation(process.rows.moments) * np.sqrt(doubt) * mean)
 
         encoded = self.encoder.encode(layers)
-        joules, var = self.energy.expected(encoded, counts, contexts)
-        columns = [joules, spread(self.energy, joules, var)]
+        asked = self.energy.ask(encoded, counts, contexts)
+        var = self.energy.left_open(asked)
+        columns = [asked.total, spread(self.energy, asked.total, var)]
         if self.time is not None and self._is_timed(layers):
-            per = per_joule(encoded, self.energy)
-            seconds, time_var = self.time.expected(per, counts, contexts)
-            _, left_open = self._by_the_clock.expected(encoded, counts, contexts)
-            time_var = time_var + np.minimum(left_open, var)
+            seconds, time_var = self.time.expected(per_joule(encoded, asked.cost), counts, contexts)
+            clock = self._by_the_clock
+            same = len(clock.rows) == len(self.energy.rows)
+            asked = asked if same else clock.ask(encoded, counts, contexts)
+            time_var = time_var + np.minimum(clock.left_open(asked), var)
             columns += [seconds, spread(self.time, seconds, time_var)]
         return [Cost(*map(float, numbers)) for numbers in zip(*columns, strict=True)]
 
