@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 
 import pytest
@@ -78,13 +77,9 @@ def test_prune_writes_a_model_and_says_what_was_cut(wide: Path) -> None:
         "looking for widths ...",
         "wrote half: model.py builds the model, model.safetensors holds its weights",
     ]
-    script = "from model import build; print(build()[0].out_features)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd="half", capture_output=True, text=True, timeout=240
-    )
     width = json.loads(Path("half/widths.json").read_text())["widths"]["0.out"]
-    assert (done.stdout, done.stderr) == (f"{width}\n", "")
-    assert 0 < width < 24
+    built = runpy.run_path("half/model.py")["build"]()  # in another process: pytorch/test_files.py
+    assert 0 < width == built[0].out_features < 24
 
 
 def test_prune_prints_one_line_of_json(wide: Path) -> None:
