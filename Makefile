@@ -138,6 +138,7 @@ benchmarks: setup $(INTEGRATIONS)/.installed  ## the tables in docs/paper, with 
 	$(BIN)/python benchmarks/calibration.py
 	$(BIN)/python benchmarks/gating.py
 	$(MAKE) $(FLOWER)/.installed && $(FLOWER)/bin/python benchmarks/federated.py
+	$(BIN)/python benchmarks/fleet.py --data $(RECORDED)
 	$(INTEGRATIONS)/bin/python benchmarks/fleet_running.py
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
