@@ -138,6 +138,7 @@ benchmarks: setup $(INTEGRATIONS)/.installed $(JAX)/.installed  ## the tables in
 	$(BIN)/python benchmarks/calibration.py
 	$(BIN)/python benchmarks/gating.py
 	$(MAKE) $(FLOWER)/.installed && $(FLOWER)/bin/python benchmarks/federated.py
+	$(BIN)/python benchmarks/fleet.py --data $(RECORDED)
 	$(INTEGRATIONS)/bin/python benchmarks/fleet_running.py
 	$(JAX)/bin/python benchmarks/frameworks.py --runtime mnn
 	$(JAX)/bin/python benchmarks/frameworks.py --runtime jax
