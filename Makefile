@@ -26,11 +26,12 @@ setup-system:  ## install openssh-server and chromium by apt, for the tests; nee
 demo: setup  ## profile LeNet-5 on this machine, estimate five unseen variants, check by metering
 	$(BIN)/python examples/01_lenet5.py
 
-lint: setup  ## ruff, mypy, import contracts
+lint: setup  ## ruff, mypy, import contracts, what Python 3.10 has
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/vermin --quiet --no-tips --target=3.10- --violations src paper/src
 	$(BIN)/vermin --quiet --no-tips --target=3.8- --violations $$($(BIN)/python -m ampere.devices.worker_archive)
 
 # Tests start hundreds of processes: without bytecode each of them compiles ampere anew.
