@@ -61,7 +61,7 @@ def test_a_page_has_the_numbers_of_a_run(tmp_path: Path) -> None:
         "of 2,000 steps": "1,000",
         "running time; about 15 min 22 s left, at the pace so far": "15 min 22 s",
         "so far, at 56 g/kWh": "0.132 gCO₂e",
-        "so far, at 0.3 EUR/kWh": "709 µEUR",
+        "so far, at 0.3 EUR/kWh": "0.000709 EUR",
     }
     keys = [panel.key for panel in page.panels]
     assert keys == ["budget", "spent", "watts", "layers", "notes", "run"]
