@@ -108,16 +108,18 @@ def test_changes_are_shares_of_the_mean_and_sure_where_splits_agree() -> None:
 
 
 def test_tables_of_published_and_kept_rows(
-    rows: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+    rows: list[Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    case = Case("made up", (Split(rows[:9], rows[9:]),))
+    case = Case("made up", (Split(rows[:4], rows[4:6]),))
     some = {part: ablation.PARTS[part] for part in (ablation.AS_IS, "M12")}
     monkeypatch.setattr(ablation, "PARTS", some)
     monkeypatch.setattr(ablation, "SHORT", ("made up",))
-    few = lambda ask: lambda: ablation.replace(ask, splits=[ablation.fewer(ask.splits[0])])  # noqa: E731
-    for name in ("of_families", "of_two_threads"):
-        monkeypatch.setattr(ablation, name, few(getattr(ablation, name)()))
-    monkeypatch.setattr(ablation, "ASKED", 2)
+    own = ablation.Question("own", case.splits)
+    monkeypatch.setattr(ablation, "of_families", lambda: own)
+    monkeypatch.setattr(ablation, "of_two_threads", lambda: ablation.replace(own, name="two"))
     out = tmp_path / "ablation.json"
     before = (DOCS / "published.md").read_bytes()
     ablation.main([case], out, docs=False)
@@ -125,6 +127,12 @@ def test_tables_of_published_and_kept_rows(
     kept = json.loads(out.read_text())
     assert set(kept["parts"]) == set(some)
     printed = capsys.readouterr().out
-    assert "| left out | made up | six families | two threads |" in printed
+    assert "| left out | made up | own | two |" in printed
     assert printed.count("\n| M12 | ") == 2
-    assert np.isfinite(kept["parts"]["M12"]["two threads"]["mape"]).all()
+    assert np.isfinite(kept["parts"]["M12"]["two"]["mape"]).all()
+
+
+def test_what_two_threads_are_asked_is_kept() -> None:
+    splits = ablation.of_two_threads().splits
+    assert [len(split.asked) for split in splits] == [10] * ablation.TIMES
+    assert all(row.sitting for split in splits for row in split.known)
