@@ -26,11 +26,12 @@ setup-system:  ## install openssh-server and chromium by apt, for the tests; nee
 demo: setup  ## profile LeNet-5 on this machine, estimate five unseen variants, check by metering
 	$(BIN)/python examples/01_lenet5.py
 
-lint: setup  ## ruff, mypy, import contracts
+lint: setup  ## ruff, mypy, import contracts, what Python 3.10 has
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/vermin --quiet --no-tips --target=3.10- --violations src paper/src
 	$(BIN)/vermin --quiet --no-tips --target=3.8- --violations $$($(BIN)/python -m ampere.devices.worker_archive)
 
 # Tests start hundreds of processes: without bytecode each of them compiles ampere anew.
@@ -56,11 +57,11 @@ $(FRAMEWORKS)/.installed: pyproject.toml constraints.txt
 	$(FRAMEWORKS)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,lightning,huggingface,accelerate,keras,skorch,dev]' jax
 	@touch $@
 
-# JAX, flax and optax bring 500 MB: an environment of their own, beside torch, which they are compared with.
+# JAX, flax and optax bring 459 MB: an environment of their own, beside torch and MNN (56 MB), which they are compared with.
 JAX := .venv-jax
 $(JAX)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(JAX)
-	$(JAX)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,jax,dev]'
+	$(JAX)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,jax,mnn,dev]'
 	@touch $@
 
 # Flower wants typer<0.21 and rich<15; 1.42 does not install everywhere. That typer's own imports warn.
@@ -106,9 +107,9 @@ docs: $(DOCS)/.installed  ## build the site of the docs into build/site; a broke
 
 docs-check: setup docs  ## follow every tutorial as it stands, run the snippets of all pages, check the spelling; half an hour, leave the machine alone
 	$(DOCS)/bin/codespell --ignore-words website/words.txt README.md CHANGELOG.md CODE_OF_CONDUCT.md SECURITY.md docs/*.md docs/tutorials docs/reference docs/paper/*.md paper/README.md
-	$(BIN)/python -m pytest -n 0 -m 'slow or not slow' tests/system/test_tutorials.py tests/system/test_snippets.py tests/system/test_shown_commands.py tests/system/test_reference.py tests/system/test_docs.py
+	$(BIN)/python -m pytest -n 0 -m 'slow or not slow' tests/system/test_tutorials.py tests/system/test_snippets.py tests/system/test_shown_commands.py tests/system/test_reference.py tests/system/test_docs.py tests/system/test_site.py
 
-benchmarks: setup $(INTEGRATIONS)/.installed  ## the tables in docs/paper, with RECORDED=DIR; takes six hours, leave the machine alone
+benchmarks: setup $(INTEGRATIONS)/.installed $(JAX)/.installed  ## the tables in docs/paper, with RECORDED=DIR; takes nine hours, leave the machine alone
 	@test -d "$(RECORDED)" || (echo "say where published energies are: make benchmarks RECORDED=DIR"; exit 1)
 	$(MAKE) test-slow
 	$(BIN)/ampere reproduce -o build/paper --recorded $(RECORDED)
@@ -138,7 +139,14 @@ benchmarks: setup $(INTEGRATIONS)/.installed  ## the tables in docs/paper, with 
 	$(BIN)/python benchmarks/calibration.py
 	$(BIN)/python benchmarks/gating.py
 	$(MAKE) $(FLOWER)/.installed && $(FLOWER)/bin/python benchmarks/federated.py
+	$(BIN)/python benchmarks/fleet.py --data $(RECORDED)
 	$(INTEGRATIONS)/bin/python benchmarks/fleet_running.py
+	$(JAX)/bin/python benchmarks/frameworks.py --runtime mnn
+	$(JAX)/bin/python benchmarks/frameworks.py --runtime jax
+	$(JAX)/bin/python benchmarks/frameworks.py --runtime jax nnx_residual nnx_transformer nnx_recurrent
+	$(INTEGRATIONS)/bin/python benchmarks/any_model.py --threads 1
+	$(INTEGRATIONS)/bin/python benchmarks/any_model.py --threads 2 --minutes 10
+	$(INTEGRATIONS)/bin/python benchmarks/search_budget.py
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.
 benchmark-reading:  ## read every architecture of timm; takes half an hour

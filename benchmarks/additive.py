@@ -28,6 +28,7 @@ from statistics import fmean
 from typing import Any
 
 from machine import RESULTS, machine_line, pack, write_section
+from thirds import in_thirds, inside_by_thirds, is_inside, mean_score
 
 import ampere
 from ampere.acquisition.families import Network, members, read_network
@@ -67,19 +68,24 @@ class Score:
     coverage: float
     half_interval: float
     errors: list[float]
+    thirds: list[float]  # coverage of the small, the middle and the large
+    score: float
 
     @classmethod
     def of(cls, fit: Fit, layers: Sequence[Any], truth: Sequence[float]) -> Score:
         """Compare what a fit says of networks with what they took."""
         answers = [estimate(each, fit) for each in layers]
         errors = [a.energy_j / j - 1 for a, j in zip(answers, truth, strict=True)]
-        inside = [
-            a.energy_j_interval[0] <= j <= a.energy_j_interval[1]
-            for a, j in zip(answers, truth, strict=True)
-        ]
+        intervals = [a.energy_j_interval for a in answers]
         half = [(a.energy_j_interval[1] - a.energy_j) / a.energy_j for a in answers]
         return cls(
-            100 * fmean(map(abs, errors)), 100 * fmean(errors), fmean(inside), fmean(half), errors
+            mape=100 * fmean(map(abs, errors)),
+            bias=100 * fmean(errors),
+            coverage=fmean(map(is_inside, intervals, truth)),
+            half_interval=fmean(half),
+            errors=errors,
+            thirds=inside_by_thirds(intervals, truth),
+            score=mean_score(intervals, truth),
         )
 
 
@@ -276,18 +282,25 @@ def errors(families: Sequence[dict[str, Any]]) -> list[str]:
 
 def pooled(families: Sequence[dict[str, Any]]) -> list[str]:
     text = [
-        "Pooled over all members of all families and seeds:",
+        "Pooled over all members of all families and seeds; thirds are by metered joules, `score`"
+        " is the mean interval score in log joules (width, and 20 times what is missed by):",
         "",
-        "| measurements | MAPE | coverage of 90 % | half interval | least of a family |",
-        "|---" * 5 + "|",
+        "| measurements | MAPE | coverage of 90 % | small / middle / large third | score |"
+        " half interval | least of a family |",
+        "|---" * 7 + "|",
     ]
     for n in SIZES:
         each = [(e, row) for row in families for e in row["additive"] if e["n"] == n]
         count = sum(len(e["errors"]) for e, _ in each)
         inside = sum(e["coverage"] * len(e["errors"]) for e, _ in each)
         per = [fmean(e["coverage"] for e, r in each if r is row) for row in families]
+        # From before they were kept: --refit makes them.
+        kept = [e for e, _ in each if "thirds" in e]
+        thirds = [fmean(third) for third in zip(*(e["thirds"] for e in kept), strict=True)]
+        score = f"{fmean(e['score'] for e in kept):.2f}" if kept else "–"
         text.append(
             f"| {n} | {fmean(e['mape'] for e, _ in each):.1f} | {inside / count:.0%} of {count} |"
+            f" {in_thirds(thirds)} | {score} |"
             f" {fmean(e['half_interval'] for e, _ in each):.0%} | {min(per):.0%} |"
         )
     return text

@@ -10,6 +10,8 @@ Networks of benchmarks/bias.py, whose layers have known prices in joules and in 
     depth      what 150 J of start-up leave of layers: one to three hidden layers are known, five to
                forty are asked about
     seconds    a meter and a clock that are not equally exact
+    joules     of a long job, where the meter is the coarse one: as they are learned, from the meter
+               alone; and what they would be as seconds times watts, with the same rows
 
 A right interval holds 90 % and is about as wide as the best one: that of somebody who knows the
 prices, and not what the next moment will be like.
@@ -34,6 +36,7 @@ from machine import RESULTS, machine_line, write_section
 from ampere.core.layers import Layer
 from ampere.estimators.additive import fit_additive
 from ampere.estimators.baselines.flops import fit_flops_affine
+from ampere.estimators.encoding import STEP, depth_context
 from ampere.estimators.intervals import CONFIDENCE, interval
 from ampere.records.measurement import Measurement, utc
 from ampere_paper.published.intel import mlp
@@ -120,19 +123,47 @@ def of_depth(rng: random.Random, a_layer: float, of_flops: float) -> Iterator[An
 _FLOPS: list[float] = []  # errors of FLOPs with an offset, of the same networks
 
 
-def of_seconds(rng: random.Random, size: int, meter: float, clock: float) -> Iterator[Answer]:
+def metered(rng: random.Random, size: int, meter: float, clock: float) -> list[Measurement]:
+    """Rows of a calm device, read by a meter and a clock that are so exact."""
     rows = []
     for i in range(size):
         layers = network(rng)
         joules = price(layers) * math.exp(rng.gauss(0.0, meter))
         time_s = seconds(layers) * math.exp(rng.gauss(0.0, clock))
         rows.append(Measurement(layers, joules, time_s, when=utc(START + HOUR * i)))
-    fit = fit_additive(rows)
+    return rows
+
+
+def of_seconds(rng: random.Random, size: int, meter: float, clock: float) -> Iterator[Answer]:
+    fit = fit_additive(metered(rng, size, meter, clock))
     for _ in range(FRESH):
         layers = network(rng)
         total = fit.predict(layers).total
         if total.time_s is not None and total.time_s_std is not None:
             yield total.time_s, total.time_s_std, seconds(layers) * math.exp(rng.gauss(0.0, clock))
+
+
+def of_joules(
+    rng: random.Random, size: int, meter: float, clock: float, by_watts: bool
+) -> Iterator[Answer]:
+    """The joules of a long job, as they are learned; or as seconds, times the watts of layers.
+
+    That is what joules are to seconds, with both exchanged.
+    """
+    rows = metered(rng, size, meter, clock)
+    fit = fit_additive([exchanged(row) for row in rows] if by_watts else rows)
+    for _ in range(FRESH):
+        layers = network(rng)
+        (cost,) = fit.costs([(*layers, STEP)], depth_context(layers), noisy=False)
+        if not by_watts:
+            yield cost.energy_j, cost.energy_j_std, price(layers)
+        elif cost.time_s is not None and cost.time_s_std is not None:
+            yield cost.time_s, cost.time_s_std, price(layers)
+
+
+def exchanged(row: Measurement) -> Measurement:
+    """Seconds in the place of joules, and joules in that of seconds."""
+    return replace(row, energy_j_per_step=row.time_s, time_s_per_step=row.energy_j)
 
 
 def judged(draws: int, answers: Callable[[random.Random], Iterator[Answer]]) -> Row:
@@ -180,6 +211,15 @@ def run(draws: int) -> list[Row]:
             )
             what = f"meter {meter:.1%}, clock {clock:.1%}, {size} rows"
             add("seconds", what, REACH * clock, found)
+    meter, clock = EXACT[0]
+    for size in (24, 80):
+        for by_watts, how in ((False, "as they are learned"), (True, "as seconds times watts")):
+            found = judged(
+                draws,
+                lambda rng, n=size, by=by_watts: of_joules(rng, n, meter, clock, by),  # type: ignore[misc]
+            )
+            what = f"{how}, meter {meter:.1%}, clock {clock:.1%}, {size} rows"
+            add("joules", what, None, found)
     return rows
 
 

@@ -226,7 +226,7 @@ def said_table(kept: Said) -> list[str]:
             f"after the first epoch: {joules(carbon['during_j'])}, {carbon['during_s']} s in all",
             f"{joules(carbon['after_j'])}, {carbon['after_s']} s",
         ],
-        **{way: of_ampere(kept, way) for way in OURS},
+        **{way: of_ampere(kept, way) for way in OURS if way in last},
     }
     table = ["| watched by | before | during | after |", "|---|---|---|---|"]
     return table + [f"| {named(kept, way)} | {' | '.join(cells)} |" for way, cells in rows.items()]
@@ -241,7 +241,7 @@ def named(kept: Said, way: str) -> str:
 def foreseen_table(kept: Said) -> list[str]:
     """What was said first against what the same tool counted at the end, over all rounds."""
     keys = {"carbontracker": ("during", "its first epoch")}
-    keys |= {way: ("before", "the run") for way in OURS}
+    keys |= {way: ("before", "the run") for way in OURS if way in kept["rounds"][0]}
     table = [
         "| watched by | foresaw | joules / its own count later | seconds / its own count later |",
         "|---|---|---|---|",
@@ -266,15 +266,21 @@ def cost_table(kept: Said) -> list[str]:
         "|---|---|---|---|---|---|---|",
     ]
     steps = EPOCHS * kept["epoch_steps"]
-    for way in TITLES:
+    for way in kept["rounds"][0]:
         cells = [f"{middle(kept, way, key):.2f} s" for key in ("epoch_calls_s", "start_s")]
         table.append(
             f"| {named(kept, way)} | {ratios(kept, way, lambda run: run['train_s'])}"
             f" | {ratios(kept, way, lambda run: run['train_cpu_s'])}"
-            f" | {middle(kept, way, 'faults') / steps:.0f} | {' | '.join(cells)}"
+            f" | {faults(kept, way, steps)} | {' | '.join(cells)}"
             f" | {middle(kept, way, 'stop_s'):.2f} s |"
         )
     return table
+
+
+def faults(kept: Said, way: str, steps: int) -> str:
+    """Of pages in a step; not every round that is kept counted them."""
+    counted = all("faults" in each[way] for each in kept["rounds"])
+    return f"{middle(kept, way, 'faults') / steps:.0f}" if counted else "not counted"
 
 
 def how(kept: Said) -> str:

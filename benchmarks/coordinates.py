@@ -2,10 +2,12 @@
 
     python benchmarks/coordinates.py            # about ten minutes
     python benchmarks/coordinates.py --tables   # of what is kept
+    python benchmarks/coordinates.py --calls    # the same rows fitted by layers and by calls
 
 Families of the zoo are profiled at two settings, with a few networks each, into one file. Other
 members are metered at these settings, between them and beyond them, and compared with estimates.
-Leave the machine alone meanwhile.
+Leave the machine alone meanwhile. With `--calls`, nothing is measured: it says what a family loses
+or gains where its rows are in the file of a survey, and so are fitted by calls.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import itertools
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any
 
@@ -136,9 +138,10 @@ def run() -> None:
     (RESULTS / "coordinates.machine").write_text(machine_line({"threads": "1"}) + "\n")
 
 
-def score(case: Case) -> dict[str, Any]:
+def score(case: Case, by_calls: bool = False) -> dict[str, Any]:
     """Errors at profiled settings, between and beyond them."""
     header, rows = read_journal(RESULTS / f"{case.file}.ampere.gz")
+    rows = [replace(row, by_calls=by_calls) for row in rows]
     metered = read_journal(RESULTS / f"{case.file}_metered.ampere.gz")[1]
     pairs = list(zip(metered[: len(metered) // 2], metered[len(metered) // 2 :], strict=True))
     fit = ampere.fit(rows).fit
@@ -178,10 +181,27 @@ def table(found: Sequence[dict[str, Any]]) -> str:
         for place in PLACES:
             at = row.get(place)
             cells.append(", ".join(at["settings"]) if at else "")
-            error = f"{100 * at['mean']:.1f} ({at['inside']} of {at['asked']} inside)" if at else ""
-            cells.append(error)
+            cells.append(_error(at))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def table_of_calls(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> str:
+    """Errors by layers and by calls, side by side."""
+    machine = (RESULTS / "coordinates.machine").read_text().strip()
+    header = "".join(f" {place}, by layers | by calls |" for place in PLACES)
+    lines = [f"Machine: {machine} Mean errors in percent; modelled joules.", ""]
+    lines += [f"| | model |{header}", "|---" * (2 + 2 * len(PLACES)) + "|"]
+    for layers, calls in pairs:
+        cells = [layers["case"], f"`{layers['model']}`"]
+        for place in PLACES:
+            cells += [_error(row.get(place)) for row in (layers, calls)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _error(at: dict[str, Any] | None) -> str:
+    return f"{100 * at['mean']:.1f} ({at['inside']} of {at['asked']} inside)" if at else ""
 
 
 def main() -> None:
@@ -189,9 +209,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--tables", action="store_true", help="measure nothing")
-    if not parser.parse_args().tables:
+    parser.add_argument("--calls", action="store_true", help="measure nothing, compare two fits")
+    options = parser.parse_args()
+    if not (options.tables or options.calls):
         run()
-    found = [score(each) for each in CASES if (RESULTS / f"{each.file}.ampere.gz").exists()]
+    kept = [each for each in CASES if (RESULTS / f"{each.file}.ampere.gz").exists()]
+    if options.calls:
+        pairs = [(score(each), score(each, by_calls=True)) for each in kept]
+        write_section("accuracy.md", "coordinates by calls", table_of_calls(pairs))
+        return
+    found = [score(each) for each in kept]
     KEPT.write_text(json.dumps(found, indent=1) + "\n")
     write_section("accuracy.md", "coordinates", table(found))
 

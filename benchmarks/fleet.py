@@ -1,7 +1,7 @@
 """Fleets: what plans by joules are worth, and whether batteries hold as surely as is said.
 
-    python benchmarks/fleet.py --parts planning calibration
-    python benchmarks/fleet.py --parts zeus --data DIR
+    python benchmarks/fleet.py --data DIR        # all of it; without published data, no zeus
+    python benchmarks/fleet.py --parts planning
     python benchmarks/fleet.py --tables          # of what is kept
 
 Each part is a module `fleet_<part>.py` with `run(options) -> rows` and `page(rows) -> text`. Rows
@@ -34,12 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS[:2]))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, help="all that there are data for")
     parser.add_argument("--data", type=Path, metavar="DIR", help="published measurements (zeus)")
     parser.add_argument("--quick", action="store_true", help="little of all, and nothing is kept")
     parser.add_argument("--tables", action="store_true", help="only write the page")
     options = parser.parse_args(arguments)
-    for part in options.parts:
+    known = PARTS if options.data or options.tables else PARTS[:2]
+    for part in options.parts or known:
         module = importlib.import_module(f"fleet_{part}")
         found = kept().get(part)
         if not options.tables:

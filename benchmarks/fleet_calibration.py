@@ -16,6 +16,9 @@ had been those that the plan believes in, drawn so many times for each battery a
 should be what was said. What is above it in `held` is of profiles that expect more error than their
 device makes; what it has above the asked probability is of jobs that are whole. `known truth` is
 the same without profiles and devices: costs are made up, and truth errs as the planner is told.
+
+`near the edge` are batteries that are planned to 80 % or more and of which less than 92 % is said;
+`if all were` is what would have held had each been filled until just what was asked is said.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ from ampere.core.layers import Layer
 from ampere.devices.physics import simulated_devices
 from ampere.devices.simulated import SimulatedDevice
 from ampere.fleet.costs import Costs, estimate_costs
-from ampere.fleet.planning.assurance import reach_of
+from ampere.fleet.planning.assurance import reach_of, upper
 from ampere.fleet.planning.lane import Lane, Piece
 from ampere.fleet.planning.objective import Objective
 from ampere.fleet.planning.problem import Problem
@@ -54,6 +57,7 @@ ASKED = 48  # networks of a family that jobs are drawn from
 JOBS, MEMBERS = 30, 4
 CONFIDENCE = 0.9
 FILLED = 0.8
+EDGE = 0.92  # what is said of batteries that are filled nearly as far as may be
 DRAWN = 400  # truths as believed, of each battery
 LOAD = 1.8  # of fleets that are made up
 PATIENCE_S = 0.2  # it is about batteries, not the last joule
@@ -203,6 +207,13 @@ def as_believed(lane: Lane, queue: Sequence[Piece], rng: np.random.Generator) ->
     return float((spent <= lane.member.battery.usable_j).mean())
 
 
+def edge_of(lane: Lane, queue: Sequence[Piece], true_j: float) -> Row:
+    """What is expected of the queue's error, and whether a battery filled to the edge held."""
+    total, std = float(lane.energies_j(queue).sum()), lane.deviation_j(queue)
+    most_j = lane.middles(queue)[-1] * upper(total, std, reach_of(CONFIDENCE))
+    return {"expected": std / total, "edge": bool(true_j <= most_j)}
+
+
 def examine(
     name: str,
     problem: Problem,
@@ -233,6 +244,7 @@ def examine(
                 "believed": as_believed(lane, queue, np.random.default_rng(seed)),
                 "spent": true / usable,
                 "error": true / float(ours.energies_j(queue).sum()) - 1,
+                **edge_of(lane, queue, true),
             }
         )
     return rows
@@ -261,6 +273,7 @@ def known_truth(seed: int) -> list[Row]:
                 "believed": as_believed(lane, queue, np.random.default_rng(seed)),
                 "spent": true / usable,
                 "error": true / believed - 1,
+                **edge_of(lane, queue, true),
             }
         )
     return rows
@@ -286,8 +299,22 @@ def run(options: argparse.Namespace) -> list[Row]:
     return found
 
 
-def _drawn(rows: Sequence[Row]) -> list[float]:
-    return [row["believed"] for row in rows if "believed" in row]
+def _mean(rows: Sequence[Row], name: str, digits: int = 1) -> str:
+    """Of what rows tell; those that were kept by an earlier version may not."""
+    told = [float(row[name]) for row in rows if name in row]
+    return percent(fmean(told), digits) if told else "–"
+
+
+def _edges(rows: Sequence[Row]) -> str:
+    """How batteries do that are filled as far as may be."""
+    lines = []
+    for name in dict.fromkeys(row["plan"] for row in rows):
+        full = [row for row in rows if row["plan"] == name and row["filled"] >= FILLED]
+        near = [row for row in full if row["said"] < EDGE]
+        held = percent(fmean(row["spent"] <= 1 for row in near)) if near else "–"
+        lines.append([name, str(len(near)), _mean(near, "said"), held, _mean(full, "edge")])
+    header = ["plan", "near the edge", "said %", "held %", "if all were: held %"]
+    return markdown(header, lines)
 
 
 def page(rows: Sequence[Row]) -> str:
@@ -302,8 +329,8 @@ def page(rows: Sequence[Row]) -> str:
                 str(len(ours)),
                 str(len(full)),
                 percent(fmean(held)) if held else "–",
-                percent(fmean(row["said"] for row in full)) if full else "–",
-                percent(fmean(drawn)) if (drawn := _drawn(full)) else "–",
+                _mean(full, "said"),
+                _mean(full, "believed"),
                 percent(fmean(row["spent"] <= 1 for row in ours)),
                 percent(fmean(row["filled"] for row in ours)),
                 f"{fmean(row['jobs'] for row in ours):.1f}",
@@ -325,13 +352,17 @@ def page(rows: Sequence[Row]) -> str:
                 percent(fmean(row["said"] for row in own)),
                 percent(float(errors.mean())),
                 percent(float(errors.std())),
+                _mean(own, "expected"),
+                _mean(own, "edge"),
             ]
         )
     own_header = ["device", "batteries", "held %", "said %", "error of the queue: mean %", "std %"]
+    own_header += ["expected %", "if all were at the edge: held %"]
     told = str(__doc__).split("\n\n", 1)[1].strip()
     fleets = len({row["fleet"] for row in rows})
     return (
         f"{told}\n\n{fleets} fleets of {MEMBERS} members and {JOBS} jobs; simulated joules."
         f" Asked: {percent(CONFIDENCE, 0)} %.\n\n{markdown(header, lines)}\n\n"
+        f"{_edges(rows)}\n\n"
         f"By device, of batteries planned to 80 % or more:\n\n{markdown(own_header, devices)}"
     )

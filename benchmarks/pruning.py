@@ -81,6 +81,7 @@ class Row:
     kept: float
     prune_s: float
     widths: Mapping[str, int]
+    estimated_j: float | None = None  # of a step; None in rows from before it was kept
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,7 @@ def run(
             kept=pruning.importance_kept,
             prune_s=prune_s,
             widths=pruning.widths,
+            estimated_j=pruning.after.energy_j,
         )
         for ((budget, guide), (pruning, prune_s)), energy_j in zip(
             cut.items(), joules[3:], strict=True
@@ -192,6 +194,7 @@ def run(
             kept=1.0,
             prune_s=0.0,
             widths={},
+            estimated_j=next(iter(cut.values()))[0].before.energy_j,
         )
     )
     floor = abs(joules[0] - joules[1]) / full_j
@@ -214,8 +217,21 @@ def held(rows: Sequence[Row]) -> str:
     return (
         f"By joules: {inside} of {len(cuts)} inside their budget ({HELD:.0%} wanted: {verdict});"
         f" metered {beyond:+.1f} points from the budget on average (within 3: {near}), and"
-        f" {off:+.1f} points from what was estimated."
+        f" {off:+.1f} points from what was estimated.{sides(rows)}"
     )
+
+
+def sides(rows: Sequence[Row]) -> str:
+    """Whether the profile is wrong about the full model or about its cuts, where it is kept."""
+    off = {
+        name: [row.energy_j / row.estimated_j - 1 for row in some if row.estimated_j]
+        for name, some in (
+            ("the full model", [row for row in rows if row.budget == 100]),
+            ("its cuts by joules", [row for row in rows if row.guide == "energy"]),
+        )
+    }
+    texts = [f"{name} {statistics.fmean(each):+.1%}" for name, each in off.items() if each]
+    return f" In joules, metered against estimated: {', '.join(texts)}." if texts else ""
 
 
 def lines(rows: Sequence[Row], seeds: Sequence[Seed]) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Published energies of training that others metered: some are known, the others are asked for.
 
     python benchmarks/recorded.py --data DIR     # some minutes; writes docs/paper/published.md
+    python benchmarks/recorded.py --data DIR --ablation     # parts of the model left out in turn
 
 What the data sets are, what is asked of them, by which methods, and what is counted stands in
 `ampere_paper.published`.
@@ -15,6 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import ablation
 from machine import RESULTS, machine_line, write_section
 
 from ampere.core.groups import grouped
@@ -202,7 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the files")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="random splits at most")
-    parser.add_argument("--out", type=Path, default=RESULTS / "recorded.json")
+    parser.add_argument("--ablation", action="store_true", help="what parts of the model are worth")
+    parser.add_argument("--out", type=Path, help="benchmarks/results/recorded.json, ablation.json")
     parser.add_argument(
         "--no-docs", action="store_true", help="leave docs/paper/published.md alone"
     )
@@ -216,6 +219,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(str(error))
     cases = make_cases(sets, swept, options.seeds)
     cases += more_cases(sets["broadwell"], boarded, devices, options.seeds)
+    out = options.out or RESULTS / ("ablation.json" if options.ablation else "recorded.json")
+    if options.ablation:
+        ablation.main(cases, out, docs=not options.no_docs)
+        return
     rows = examine_all(cases)
 
     machine = machine_line({})
@@ -226,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "sets": [summary(data) for data in everything],
         "rows": rows,
     }
-    options.out.write_text(json.dumps(whole, indent=1) + "\n")
+    out.write_text(json.dumps(whole, indent=1) + "\n")
     text = page(machine, rows, everything, swept)
     print(text)
     if not options.no_docs:

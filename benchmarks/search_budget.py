@@ -1,15 +1,17 @@
 """Search under a budget of joules: what is found where no training job may take more than some?
 
     python benchmarks/search_budget.py             # about 25 minutes; --look: nothing is kept
+    python benchmarks/search_budget.py --way even  # this one anew, beside the others that are kept
     python benchmarks/search_budget.py --tables    # the page from what is kept
 
 Needs Optuna (`make test-integrations` has it). The search: depth, widths, batch size and optimiser
-of a CNN on scikit-learn's digits at 16×16, a job of 8 epochs, at most LIMIT_J joules each. Three
+of a CNN on scikit-learn's digits at 16×16, a job of 8 epochs, at most LIMIT_J joules each. Four
 ways, each with Optuna's TPE, the same seeds, and the same joules to spend in all:
 
-    plain     every trial is run
+    plain     every trial is run; its metered joules tell the sampler what exceeds the limit
     flops     those are refused whose FLOPs, at the profile's median joules per FLOP, exceed it
     joules    those are refused that ampere does not expect inside with 90 %
+    even      those are refused that it expects outside: even odds, for whoever only wants to find
 
 Refusing costs joules too, and is counted; so is profiling, in a line of its own. A trial counts if
 its own joules, metered while it trained, are inside. One thread, freed memory is kept; the meter is
@@ -51,7 +53,13 @@ BATCHES, OPTIMIZERS = (16, 32, 64), ("momentum", "adam")
 PROFILED = (16, 64)  # batch sizes; between them it is estimated
 LIMIT_J, TOTAL_J, LOOK_J, SEEDS, NETWORKS = 8.0, 400.0, 60.0, 3, 8
 MOST_TRIALS = 1000  # where nearly all are refused
-WAYS = ("plain", "flops", "joules")
+WAYS = {
+    "plain": "nothing (plain)",
+    "flops": "flops",
+    "joules": "joules",
+    "even": "joules, even odds",
+}
+CONFIDENCES = {"joules": 0.9, "even": 0.5}
 SHARES = (0.25, 0.5, 1.0)  # of all joules, at which accuracies are told
 
 
@@ -152,7 +160,8 @@ class Objective:
 
     def __init__(self, way: str, profile: ampere.Profile, data: Dataset, seed: int) -> None:
         self.way, self.profile, self.data, self.seed = way, profile, data, seed
-        self.budget = EnergyBudget(profile, energy=LIMIT_J)
+        confidence = CONFIDENCES.get(way, 0.9)
+        self.budget = EnergyBudget(profile, energy=LIMIT_J, confidence=confidence)
         rows = [row for row in profile.measurements if row.failed is None]
         flops = [sum((x.features.flops or 0.0) * x.count for x in row.layers) for row in rows]
         prices = [row.energy_j / each for row, each in zip(rows, flops, strict=True)]
@@ -171,31 +180,31 @@ class Objective:
         model = Digits(widths)
         training = ampere.Training(batch_size, optimizer)
         steps = EPOCHS * (len(self.data.train) // batch_size)
-        expected_j = 0.0
-        try:
-            expected_j = self._expect(trial, model, training, steps)
-            training_j = train(model, self.data, batch_size, optimizer, self.seed)
-            accuracy = self._accuracy(model)
-        except optuna.TrialPruned:
+        expected_j, refusal = self._expect(trial, model, training, steps)
+        if refusal is not None:
             self._note(0.0, expected_j, None)
-            raise
+            raise optuna.TrialPruned(refusal)
+        training_j = train(model, self.data, batch_size, optimizer, self.seed)
+        if self.way == "plain":  # the others are told before; it learns from its meter
+            trial.set_constraint("joules", training_j / LIMIT_J - 1)
+        accuracy = self._accuracy(model)
         self._note(training_j, expected_j, accuracy)
         return accuracy
 
-    def _expect(self, trial: Any, model: nn.Module, training: ampere.Training, steps: int) -> float:
-        if self.way == "joules":
-            estimate = self.budget.check(trial, model, SHAPE, steps=steps, training=training)
-            return estimate.energy_j
+    def _expect(
+        self, trial: Any, model: nn.Module, training: ampere.Training, steps: int
+    ) -> tuple[float, str | None]:
+        """What is expected of a trial, and why it is refused, if it is."""
+        if self.way in CONFIDENCES:
+            verdict = self.budget.judge(trial, model, SHAPE, steps=steps, training=training)
+            return verdict.estimate.energy_j, verdict.refusal
         if self.way == "plain":
-            return 0.0
+            return 0.0, None
         layers = read(model, SHAPE, training)
         counted = sum((layer.features.flops or 0.0) * layer.count for layer in layers)
         expected_j = steps * counted * self.joules_per_flop
-        if hasattr(trial, "set_constraint"):  # it learns from refusals as the other does
-            trial.set_constraint("flops", expected_j / LIMIT_J - 1)
-        if expected_j > LIMIT_J:
-            raise optuna.TrialPruned("too many FLOPs")
-        return expected_j
+        trial.set_constraint("flops", expected_j / LIMIT_J - 1)  # it learns as the others do
+        return expected_j, "too many FLOPs" if expected_j > LIMIT_J else None
 
     def _accuracy(self, model: nn.Module) -> float:
         images, labels = tensors(self.data.validation)
@@ -239,15 +248,17 @@ def lines(searches: Sequence[Search], total_j: float) -> Iterator[str]:
     shares = " | ".join(f"best after {share * total_j:.0f} J" for share in SHARES)
     yield f"| refused by | run | refused | run and over the limit | joules of these | {shares} |"
     yield "|---" * (5 + len(SHARES)) + "|"
-    for way in WAYS:
+    for way, name in WAYS.items():
         own = [each for each in searches if each.way == way]
+        if not own:
+            continue
         runs = [run for each in own for run in each.runs]
         ran = [run for run in runs if run.accuracy is not None]
         over = [run for run in ran if not run.inside]
         wasted = sum(run.training_j for run in over) / sum(each.runs[-1].spent_j for each in own)
         cells = [spread([each.best(share * total_j) for each in own]) for share in SHARES]
         yield (
-            f"| {'nothing (plain)' if way == 'plain' else way} | {len(ran)}"
+            f"| {name} | {len(ran)}"
             f" | {len(runs) - len(ran)} | {len(over)} | {wasted:.0%} | {' | '.join(cells)} |"
         )
     own = [each for each in searches if each.way == "joules"]
@@ -259,38 +270,52 @@ def lines(searches: Sequence[Search], total_j: float) -> Iterator[str]:
         f" search, so much less is left, and `joules` reaches {left}. Best is on validation"
         " samples, of trials whose own joules were inside the limit."
     )
-    estimated = [run for each in own for run in each.runs if run.accuracy is not None]
+    guided = [each for each in searches if each.way in CONFIDENCES]
+    estimated = [run for each in guided for run in each.runs if run.accuracy is not None]
     if estimated:
         errors = [run.training_j / run.expected_j - 1 for run in estimated]
         typical = statistics.fmean(map(abs, errors))
         yield ""
-        yield f"Trials that `joules` let run were {typical:.1%} off their estimates, on average."
+        yield (
+            f"Trials that estimates let run were {typical:.1%} off these on average, with a bias of"
+            f" {statistics.fmean(errors):+.1%}."
+        )
+
+
+def kept_searches() -> list[Search]:
+    """What was searched before."""
+    rows = json.loads(KEPT.read_text())["searches"]
+    return [Search(**{**row, "runs": tuple(Run(**run) for run in row["runs"])}) for row in rows]
+
+
+def search_all(ways: Sequence[str], look: bool) -> list[Search]:
+    """Each seed with a profile of its own."""
+    torch.set_num_threads(1)
+    ampere.keep_memory()  # as networks do that are measured: jobs then take what is estimated
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    searches = []
+    for seed in range(1 if look else SEEDS):
+        with tempfile.TemporaryDirectory() as folder:
+            profile = profile_space(Path(folder), seed, look)
+        searches += [search(way, profile, seed, LOOK_J if look else TOTAL_J) for way in ways]
+    return searches
 
 
 def main() -> None:
     """Search in all ways, and write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--look", action="store_true", help="one seed, few joules, nothing kept")
+    parser.add_argument("--way", choices=WAYS, help="this one anew; the others as they are kept")
     parser.add_argument("--tables", action="store_true", help="the page from what is kept")
     arguments = parser.parse_args()
     total_j = LOOK_J if arguments.look else TOTAL_J
+    searches, machine = [], machine_line({"threads": "1", "meter": "cpu (modelled)"})
+    if arguments.tables or arguments.way:
+        searches = [each for each in kept_searches() if each.way != arguments.way]
     if arguments.tables:
-        kept = json.loads(KEPT.read_text())
-        searches = [
-            Search(**{**row, "runs": tuple(Run(**run) for run in row["runs"])})
-            for row in kept["searches"]
-        ]
-        machine = kept["machine"]
+        machine = json.loads(KEPT.read_text())["machine"]
     else:
-        torch.set_num_threads(1)
-        ampere.keep_memory()  # as networks do that are measured: jobs then take what is estimated
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        searches = []
-        for seed in range(1 if arguments.look else SEEDS):
-            with tempfile.TemporaryDirectory() as folder:
-                profile = profile_space(Path(folder), seed, arguments.look)
-            searches += [search(way, profile, seed, total_j) for way in WAYS]
-        machine = machine_line({"threads": "1", "meter": "cpu (modelled)"})
+        searches += search_all([arguments.way] if arguments.way else list(WAYS), arguments.look)
     text = "\n".join([f"Machine: {machine}", "", *lines(searches, total_j)])
     print(text)
     if not arguments.look:

@@ -1,14 +1,16 @@
 """What single layers cost, metered as differences of whole networks, against what profiles say.
 
     python benchmarks/single_layers.py            # 4 minutes, after benchmarks/additive.py
+    python benchmarks/single_layers.py vit_tiny gpt mobilenet   # only these; the others stay
     python benchmarks/single_layers.py --tables   # of what is kept
 
 A model with more blocks, and the same one with fewer, are metered side by side: the difference is
 what the blocks cost inside a network. A profile that was fitted to whole networks and a few
 variants, at random widths, has not seen these blocks; its lines for them are checked, with their
 interval, in which the noise of both measurements is, too. Two families of the zoo, and three models
-of benchmarks/models.py, which are profiled here. And every line of the first of each implies watts,
-joules over seconds, which the device must have been seen to draw.
+of benchmarks/models.py, which are profiled here unless their profile is kept. What is metered is
+kept in journals, and so are the profiles. And every line of the first of each implies watts, joules
+over seconds, which the device must have been seen to draw.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from own_models import MODELS
 import ampere
 from ampere.acquisition.loop import reference_of
 from ampere.core.fingerprint import refuse_to_mix
+from ampere.core.groups import grouped
 from ampere.core.layers import Layer
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Device
@@ -37,8 +40,8 @@ from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import inflation
 from ampere.estimators.encoding import depth_context, distinct
 from ampere.pytorch.models import read
-from ampere.records.journal import read_journal
-from ampere.records.measurement import REACH
+from ampere.records.journal import Journal, read_journal
+from ampere.records.measurement import REACH, succeeded
 from ampere.sittings.measure import measure
 
 Row = dict[str, Any]
@@ -59,6 +62,11 @@ class Subject:
     def path(self) -> Path:
         """The journal of the profile."""
         return RESULTS / f"{self.profile}.ampere.gz"
+
+    @property
+    def metered_path(self) -> Path:
+        """The journal of what was metered: the smaller and the larger model of each pair."""
+        return RESULTS / f"single_layers_{self.name}_metered.ampere"
 
     def make(self, device: Device) -> None:
         """Profile a model of two blocks, unless that was done."""
@@ -162,11 +170,15 @@ def meter(subject: Subject, device: Device) -> list[float]:
     header, _ = read_journal(subject.path)
     refuse_to_mix(device.fingerprint, header.fingerprint)
     nominal = reference_of(header, device)
+    subject.metered_path.unlink(missing_ok=True)
     differences = []
-    for names in subject.pairs:
-        work = [(Workload(model=ModelSpec(name)), read(name)) for name in names]
-        small, large = measure(device, work, nominal)
-        differences.append(large.energy_j - small.energy_j)
+    with Journal.open(subject.metered_path, header) as journal:
+        for names in subject.pairs:
+            work = [(Workload(model=ModelSpec(name)), read(name)) for name in names]
+            small, large = succeeded(measure(device, work, nominal), names[1])
+            journal.append(small, large)
+            differences.append(large.energy_j - small.energy_j)
+    pack(subject.metered_path)
     return differences
 
 
@@ -186,14 +198,13 @@ def watts_of(subject: Subject, fit: AdditiveFit) -> str:
 def table(kept: dict[str, Any]) -> str:
     """What was metered, judged by fits of the profiles that are kept."""
     rows, watts = [], []
-    for subject in SUBJECTS:
-        if subject.name not in kept["metered"]:
-            continue
+    for subject in (subject for subject in SUBJECTS if subject.name in kept):
         fit = fit_additive(read_journal(subject.path)[1])
-        pairs = zip(subject.pairs, kept["metered"][subject.name], strict=True)
+        pairs = zip(subject.pairs, kept[subject.name]["metered"], strict=True)
         rows += [judge(fit, names, metered) for names, metered in pairs]
         watts.append(watts_of(subject, fit))
-    text = [f"Machine: {kept['machine']}", ""]
+    machines = grouped(kept, lambda name: str(kept[name]["machine"]))
+    text = [f"Machine ({', '.join(names)}): {kept[names[0]]['machine']}\n" for names in machines]
     text += [
         "| network | blocks added | metered (mJ) | estimated (mJ) | error | inside |",
         "|---|---|---|---|---|---|",
@@ -216,16 +227,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    names = [subject.name for subject in SUBJECTS]
+    parser.add_argument("models", nargs="*", help=f"of {', '.join(names)}; all unless given")
     parser.add_argument("--tables", action="store_true", help="of what is kept")
+    options = parser.parse_args()
+    if unknown := set(options.models) - set(names):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(names)}")
     path = RESULTS / "single_layers.json"
-    if not parser.parse_args().tables:
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    if not options.tables:
         with ampere.LocalDevice(ampere.Settings(threads=1)) as device:
             identity = device.fingerprint.identity
-            metered = {subject.name: meter(subject, device) for subject in SUBJECTS}
-        settings = {key: identity[key] for key in ("threads", "framework")}
-        found = {"machine": machine_line(settings), "metered": metered}
-        path.write_text(json.dumps(found, indent=1) + "\n")
-    text = table(json.loads(path.read_text()))
+            machine = machine_line({key: identity[key] for key in ("threads", "framework")})
+            for subject in SUBJECTS:
+                if subject.name in (options.models or names):
+                    metered = meter(subject, device)
+                    kept[subject.name] = {"machine": machine, "metered": metered}
+                    path.write_text(json.dumps(kept, indent=1) + "\n")
+    text = table(kept)
     print(text)
     write_section("accuracy.md", "single layers", text)
 

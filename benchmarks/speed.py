@@ -16,21 +16,29 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest import mock
 
 from machine import RESULTS, machine_line, write_section
 
 from ampere.core.layers import Layer
+from ampere.core.training import Training
 from ampere.estimators.additive import fit_additive
 from ampere.estimators.paper import fit_paper
 from ampere.estimators.processes import sum_process
+from ampere.estimators.solution import rebuild, solution_of
 from ampere.profiles.estimate import estimate
 from ampere.profiles.fit_cache import FitCache
+from ampere.profiles.profile import Profile
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
 from ampere.zoo.families import family_names
 
+if TYPE_CHECKING:
+    from torch import nn
+
 PROFILE = "additive_lenet5_first.ampere.gz"  # of 40 networks
+SURVEYS = ("any_model_2_survey.ampere.gz", "any_model_1_survey.ampere.gz")  # ten minutes, twenty
 
 
 def median_s(action: Callable[[], object], repeats: int = 7) -> float:
@@ -148,8 +156,51 @@ def synthetic_rows(layers: tuple[Layer, ...]) -> list[Measurement]:
     return rows
 
 
+def resnet50() -> nn.Module:
+    """ResNet-50, of the zoo's blocks."""
+    from torch import nn
+
+    from ampere.zoo.resnet import Bottleneck
+
+    blocks, inputs = [], 64
+    for width, many in ((256, 3), (512, 4), (1024, 6), (2048, 3)):
+        for number in range(many):
+            blocks.append(Bottleneck(inputs, width, 2 if width > 256 and not number else 1))
+            inputs = width
+    stem = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU()]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 1000)]
+    return nn.Sequential(*stem, nn.MaxPool2d(3, 2, 1), *blocks, *head)
+
+
+def surveys(repeats: int = 50) -> list[str]:
+    """Kept surveys: their files, what loading, fitting and rebuilding take, and an estimate."""
+    from ampere.pytorch.models import read
+
+    layers, lines = read(resnet50(), "3x224x224", Training(8)), []
+    for name in SURVEYS:
+        journal = gzip.decompress((RESULTS / name).read_bytes())
+        loading = median_s(partial(Profile.parse, name, journal), 3)
+        profile = Profile.parse(name, journal)
+        rows = profile.measurements
+        start = time.perf_counter()
+        kept = json.loads(json.dumps(solution_of(profile.fit, rows)))
+        fitting = time.perf_counter() - start
+        again = median_s(partial(rebuild, kept, rows, "additive", "matern52"), 3)
+        asking = median_s(partial(profile.estimate, layers), repeats)
+        what = f"survey of {len(rows)} networks, {len(journal) / 1e6:.2f} MB"
+        lines += [
+            f"| {what}: load, fit, rebuild a fit that was kept"
+            f" | {loading:.2f} s, {fitting:.1f} s, {again:.2f} s"
+            f" | rebuilt {fitting / again:.0f} × as fast |",
+            f"| {what}: estimate of a ResNet-50 ({len(layers)} layers) once it is read"
+            f" | {1e3 * asking:.0f} ms | |",
+        ]
+    return lines
+
+
 def main() -> None:
-    lines = ["| what | time | |", "|---|---|---|", *start_up(), *estimate_twice(), *threads()]
+    parts = (start_up, estimate_twice, threads, surveys)
+    lines = ["| what | time | |", "|---|---|---|", *(line for part in parts for line in part())]
     from ampere.pytorch.models import read
 
     for name in family_names():

@@ -1,6 +1,7 @@
 """A new device from a few measurements, with other devices to borrow from and without them.
 
     python benchmarks/transfer.py --data DIR     # some minutes; writes docs/paper/transfer.md
+    python benchmarks/transfer.py --tables       # the page of what is kept
 
 (a) seconds of linear layers on six GPUs, (b) joules of whole jobs on four GPUs (Zeus), (c) networks
 of the zoo on five simulated devices. Of each device in its turn a few rows are known, the others
@@ -48,6 +49,7 @@ SIZES = (4, 10, 20, 40)
 ASKED = 120  # rows of a device that are asked for at most
 FAMILIES = ("lenet5", "cnn5", "har", "lstm")
 TEST_SEED = 1000
+PROFILED = ampere.Strategy(max_measurements=20, tolerance=1e-9)
 PARTS = {
     "a": "(a) Seconds of a training step of linear layers on six GPUs",
     "b": "(b) Joules of jobs on four GPUs (Zeus)",
@@ -83,10 +85,13 @@ def recorded_subjects(part: str, folder: Path) -> Iterator[Subject]:
 
 
 def simulated_rows(name: str, family: str, folder: Path) -> tuple[Sequence[Measurement], ...]:
-    """What `ampere profile` measures of a family on a simulated device, and unseen members."""
+    """What `ampere profile` measures of a family on a simulated device, and unseen members.
+
+    Of each as many, or the rows that only restless devices have would be compared with all others'.
+    """
     spec, path = ModelSpec(f"zoo:{family}"), folder / f"{name}_{family}.ampere"
     with SimulatedDevice(name) as device:
-        profile = ampere.profile(spec.model, path=path, device=device)
+        profile = ampere.profile(spec.model, path=path, device=device, strategy=PROFILED)
         unseen = list(itertools.islice(members(spec, random.Random(TEST_SEED)), 20))
         nominal = reference_of(read_journal(path)[0], device)
         asked = measure(device, [(each.workload, each.layers) for each in unseen], nominal)
@@ -202,7 +207,7 @@ def device_table(rows: Sequence[Row]) -> str:
 
         ratios = [
             with_others / alone
-            for n in SIZES
+            for n in sorted({row["rows"] for row in own})
             if (with_others := error(n, "borrowing")) and (alone := error(n, "alone"))
         ]
         cells = [percent(error(0, "borrowing")), percent(error(4, "borrowing"))]
@@ -225,12 +230,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="the files")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="the files")
+    parser.add_argument("--tables", action="store_true", help="fit nothing")
     parser.add_argument("--parts", default="abc", metavar="LETTERS", help="which of a, b, c")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="random draws")
     parser.add_argument("--out", type=Path, default=RESULTS / "transfer.json")
     parser.add_argument("--no-docs", action="store_true", help="leave docs/paper/transfer.md alone")
     options = parser.parse_args(arguments)
+    if options.tables:
+        kept = json.loads(options.out.read_text())
+        write_section("transfer.md", "transfer", page(kept["machine"], kept["rows"]))
+        return
+    if options.data is None:
+        parser.error("say where the files are: --data DIR")
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         try:

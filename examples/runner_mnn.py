@@ -81,9 +81,12 @@ class Network:
         return var
 
     def hold(self, k, call):  # what a call trains: weight and bias
-        assert set(call) <= {"op", "arguments", "inputs", "options"}, sorted(call)
+        where = f"{call['op']} in call {k}"
+        assert set(call) <= {"op", "arguments", "inputs", "options"}, f"{where}: {sorted(call)}"
         given = {name: pick(value) for name, value in call.get("arguments", {}).items()}
         if call["op"] == "BatchNorm2d":
+            kept = given.get("affine", True) and given.get("track_running_stats", True)
+            assert kept, f"{where}: it has no scale, or keeps no statistics"
             norm = nn.batch_norm(given["num_features"], 4, 0.9, given.get("eps", 1e-5))
             norm.train(True)
             for name, var in zip(("scale", "bias"), norm.parameters[:2]):
@@ -95,9 +98,12 @@ class Network:
             shape = (given["out_features"], given["in_features"])
         elif call["op"] == "Conv2d":
             groups = given.get("groups", 1)
-            assert groups in (1, given["out_channels"]), "groups end the process"
-            assert given.get("padding_mode", "zeros") == "zeros", "not padded with zeros"
-            shape = (given["out_channels"], given["in_channels"] // groups)
+            leaving, entering = given["out_channels"], given["in_channels"]
+            # Other groups end the process, and later rows with it.
+            assert groups == 1 or groups == leaving == entering, f"{where}: {groups} groups"
+            assert given.get("padding_mode", "zeros") == "zeros", f"{where}: not padded with zeros"
+            assert not isinstance(given.get("padding"), str), f"{where}: its padding is a word"
+            shape = (leaving, entering // groups)
             shape += tuple(pair(given["kernel_size"]))
         else:
             return given, None
@@ -172,7 +178,8 @@ def measure(network, steps=50):
         return -F.reduce_mean(chosen, [], False)
 
     got, _ = optim.Grad().grad([loss()], [constant(1.0)], list(model.wanted.values()))
-    assert {var.name for var in got} == set(model.wanted), "some weights get no gradient"
+    missing = set(model.wanted) - {var.name for var in got}
+    assert not missing, f"no gradient for {sorted(missing)}"
     optimizer = optim.SGD(model.module, 1e-3, 0.0)  # without the zero it has a momentum of 0.9
     for k in range(-10, steps):  # ten steps to warm up
         if k <= 0:

@@ -14,6 +14,15 @@ struct Refusal : std::runtime_error {
   std::string kind;
 };
 
+[[noreturn]] inline void refuse(const std::string& what, const std::string& why) {
+  throw Refusal("ModelError", "mnn cannot train " + what + ": " + why);
+}
+
+// How a refusal names a call of a network.
+inline std::string in_call(const std::string& op, size_t number) {
+  return op + " in call " + std::to_string(number);
+}
+
 // A network with its data, loss and optimiser.
 struct Network {
   virtual ~Network() = default;

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
 #include <random>
 #include <set>
 
@@ -24,10 +25,6 @@ namespace {
 using namespace MNN::Express;
 
 constexpr float RATE = 1e-3f;
-
-[[noreturn]] void refuse(const std::string& what, const std::string& why) {
-  throw Refusal("ModelError", "mnn cannot train " + what + ": " + why);
-}
 
 VARP plain(VARP x) { return x->getInfo()->order == NCHW ? x : _Convert(x, NCHW); }
 
@@ -58,16 +55,18 @@ class Classifier : public Network {
     check();
     const Json& spec = network.at("inputs").list().at(0);
     input_ = drawn(spec.at("shape"), 1.0f);
-    if (spec.has("grad") && spec.at("grad").flag) train(input_);
-    for (const Json& call : network.at("calls").list()) held_.push_back(hold(call));
+    if (spec.has("grad") && spec.at("grad").flag) train(input_, "the network");
+    for (const Json& call : network.at("calls").list()) held_.push_back(hold(call, held_.size()));
     root_->setIsTraining(true);
     VARP scores = forward();
     auto shape = scores->getInfo()->dim;
     if (shape.size() != 2 || shape[1] < 2) refuse("the network", "it is no classifier of rows");
     labels(shape[0], shape[1]);
-    auto got = MNN::OpGrad::grad(loss(), wanted_);
-    for (const VARP& each : wanted_)
-      if (got.count(each) == 0) refuse("the network", "a weight gets no gradient");
+    std::set<VARP> wanted;
+    for (const auto& each : wanted_) wanted.insert(each.first);
+    auto got = MNN::OpGrad::grad(loss(), wanted);
+    for (const auto& each : wanted_)
+      if (got.count(each.first) == 0) refuse(each.second, "a weight gets no gradient");
     optimizer_.reset(MNN::Train::ParameterOptimizer::createSGD(
         root_, RATE, 0.0f, 0.0f, MNN::Train::ParameterOptimizer::L2));
   }
@@ -104,51 +103,62 @@ class Classifier : public Network {
     return _Const(numbers.data(), dim, NCHW);
   }
 
-  void train(VARP& var) {
+  void train(VARP& var, const std::string& where) {
     var.fix(VARP::TRAINABLE);
     root_->addParameter(var);
-    wanted_.insert(var);
+    wanted_[var] = where;
   }
 
-  Held hold(const Json& call) {
+  Held hold(const Json& call, size_t number) {
     static const std::set<std::string> known = {"op", "arguments", "inputs", "options"};
     const std::string& op = call.at("op").word();
+    const std::string where = in_call(op, number);
     for (const auto& field : call.fields)
-      if (known.count(field.first) == 0) refuse(op, field.first + " is set");
+      if (known.count(field.first) == 0) refuse(where, field.first + " is set");
     const Json given = call.has("arguments") ? call.at("arguments") : Json(Fields{});
-    Held held;
-    if (op == "BatchNorm2d") {
-      float epsilon = given.has("eps") ? static_cast<float>(given.at("eps").real()) : 1e-5f;
-      held.module.reset(NN::BatchNorm(given.at("num_features").whole(), 4, 0.9f, epsilon));
-      root_->registerModel({held.module});
-      auto parameters = held.module->parameters();
-      wanted_.insert(parameters.begin(), parameters.begin() + 2);  // scale and bias
-      return held;
-    }
+    if (op == "BatchNorm2d") return normalisation(given, where);
     std::vector<int> shape;
-    if (op == "Linear") {
+    if (op == "Linear")
       shape = {given.at("out_features").whole(), given.at("in_features").whole()};
-    } else if (op == "Conv2d") {
-      int groups = given.has("groups") ? given.at("groups").whole() : 1;
-      int leaving = given.at("out_channels").whole(), entering = given.at("in_channels").whole();
-      if (groups != 1 && !(groups == leaving && leaving == entering))
-        refuse(op, "its groups get wrong gradients");
-      if (given.has("padding_mode") && given.at("padding_mode").word() != "zeros")
-        refuse(op, "it does not pad with zeros");
-      if (given.has("padding") && given.at("padding").kind == Json::Text)
-        refuse(op, "its padding is a word");
-      auto kernel = sides(given, "kernel_size", 1);
-      shape = {leaving, entering / groups, kernel[1], kernel[0]};
-    } else {
-      return held;
-    }
+    else if (op == "Conv2d")
+      shape = kernel(given, where);
+    else
+      return {};
     float fan = 1.0f;
     for (size_t i = 1; i < shape.size(); ++i) fan *= static_cast<float>(shape[i]);
+    Held held;
     held.weight = drawn(shape, 1.0f / std::sqrt(fan), false);
-    train(held.weight);
+    train(held.weight, where);
     held.bias = _Const(0.0f, {shape[0]}, NCHW);  // a convolution must have one
-    if (!given.has("bias") || given.at("bias").flag) train(held.bias);
+    if (!given.has("bias") || given.at("bias").flag) train(held.bias, where);
     return held;
+  }
+
+  Held normalisation(const Json& given, const std::string& where) {
+    for (const char* name : {"affine", "track_running_stats"})
+      if (given.has(name) && !given.at(name).flag)
+        refuse(where, "it has no scale, or keeps no statistics");
+    float epsilon = given.has("eps") ? static_cast<float>(given.at("eps").real()) : 1e-5f;
+    Held held;
+    held.module.reset(NN::BatchNorm(given.at("num_features").whole(), 4, 0.9f, epsilon));
+    root_->registerModel({held.module});
+    auto parameters = held.module->parameters();
+    for (size_t i = 0; i < 2; ++i) wanted_[parameters[i]] = where;  // scale and bias
+    return held;
+  }
+
+  // The shape of a convolution's weight.
+  static std::vector<int> kernel(const Json& given, const std::string& where) {
+    int groups = given.has("groups") ? given.at("groups").whole() : 1;
+    int leaving = given.at("out_channels").whole(), entering = given.at("in_channels").whole();
+    if (groups != 1 && !(groups == leaving && leaving == entering))
+      refuse(where, "its groups get wrong gradients");
+    if (given.has("padding_mode") && given.at("padding_mode").word() != "zeros")
+      refuse(where, "it does not pad with zeros");
+    if (given.has("padding") && given.at("padding").kind == Json::Text)
+      refuse(where, "its padding is a word");
+    auto size = sides(given, "kernel_size", 1);
+    return {leaving, entering / groups, size[1], size[0]};
   }
 
   void labels(int rows, int classes) {
@@ -167,41 +177,42 @@ class Classifier : public Network {
     std::vector<VARP> values{input_};
     const auto& calls = network_.at("calls").list();
     for (size_t i = 0; i < calls.size(); ++i) values.push_back(run(calls[i], held_[i], values));
-    return plain(value(network_.at("result"), values));
+    return plain(value(network_.at("result"), values, "the network"));
   }
 
-  static VARP value(const Json& term, const std::vector<VARP>& values) {
+  static VARP value(const Json& term, const std::vector<VARP>& values, const std::string& where) {
     if (term.kind != Json::Object || !term.has("value") || term.at("value").kind != Json::Number)
-      refuse("a call", "it is given " + term.dump());
+      refuse(where, "it takes " + term.dump());
     return values.at(term.at("value").whole());
   }
 
   static VARP run(const Json& call, const Held& held, const std::vector<VARP>& values) {
     const std::string& op = call.at("op").word();
     const std::string name = op.substr(op.rfind('.') + 1);
+    const std::string where = in_call(op, values.size() - 1);  // the first is the input
     const auto& inputs = call.at("inputs").list();
     const Json given = call.has("arguments") ? call.at("arguments") : Json(Fields{});
     const Json options = call.has("options") ? call.at("options") : Json(Fields{});
-    VARP x = value(inputs.at(0), values);
+    VARP x = value(inputs.at(0), values, where);
     if (name == "Linear") return _MatMul(plain(x), held.weight, false, true) + held.bias;
     if (name == "Conv2d") return convolved(given, held, x);
     if (name == "BatchNorm2d") return held.module->forward(x);
     if (name == "ReLU" || name == "relu" || name == "relu_") return _Relu(x);
-    if (name == "MaxPool2d") return pooled(op, given, x);
-    if (name == "max_pool2d") return pooled(op, as_named(inputs, options), x);
+    if (name == "MaxPool2d") return pooled(where, given, x);
+    if (name == "max_pool2d") return pooled(where, as_named(inputs, options), x);
     if (name == "AdaptiveAvgPool2d" || name == "adaptive_avg_pool2d")
-      return averaged(op, name[0] == 'A' ? given : as_sized(inputs, options), x);
+      return averaged(where, name[0] == 'A' ? given : as_sized(inputs, options), x);
     if (name == "flatten" || name == "Flatten") {
       if (name == "flatten" && !(inputs.size() == 2 && inputs[1].whole() == 1) &&
           !(options.has("start_dim") && options.at("start_dim").whole() == 1))
-        refuse(op, "it does not keep the batch");
+        refuse(where, "it does not keep the batch");
       return _Reshape(plain(x), {x->getInfo()->dim[0], size_of(x, 1)});
     }
     if (name == "add" || name == "__add__" || name == "__iadd__") {
-      VARP y = value(inputs.at(1), values);
+      VARP y = value(inputs.at(1), values, where);
       return x->getInfo()->order == y->getInfo()->order ? x + y : plain(x) + plain(y);
     }
-    refuse(op, "the native worker does not know it");
+    refuse(where, "the native worker does not know it");
   }
 
   static VARP convolved(const Json& given, const Held& held, VARP x) {
@@ -224,26 +235,26 @@ class Classifier : public Network {
     return named;
   }
 
-  static VARP pooled(const std::string& op, const Json& given, VARP x) {
+  static VARP pooled(const std::string& where, const Json& given, VARP x) {
     auto kernel = sides(given, "kernel_size", 1);
     auto stride = given.has("stride") ? sides(given, "stride", 1) : kernel;
     if (sides(given, "padding", 0) != std::vector<int>{0, 0} ||
         sides(given, "dilation", 1) != std::vector<int>{1, 1} ||
         (given.has("ceil_mode") && given.at("ceil_mode").flag))
-      refuse(op, "its gradients are wrong where a pool is padded");
+      refuse(where, "its gradients are wrong where a pool is padded");
     return _MaxPool(blocked(x), kernel, stride, VALID);
   }
 
-  static VARP averaged(const std::string& op, const Json& given, VARP x) {
+  static VARP averaged(const std::string& where, const Json& given, VARP x) {
     if (sides(given, "output_size", 0) != std::vector<int>{1, 1})
-      refuse(op, "it does not pool all of a map");
+      refuse(where, "it does not pool all of a map");
     return _ReduceMean(plain(x), {2, 3}, true);
   }
 
   using Fields = std::map<std::string, Json>;
   const Json network_;
   std::shared_ptr<Module> root_;
-  std::set<VARP> wanted_;
+  std::map<VARP, std::string> wanted_;  // and the call that holds each
   std::vector<Held> held_;
   VARP input_, labels_;
   std::unique_ptr<MNN::Train::ParameterOptimizer> optimizer_;

@@ -1,4 +1,5 @@
-// An engine that trains nothing and spends time for each call: for tests of the protocol.
+// An engine that trains nothing and spends time for each call: for tests of the protocol. ampere
+// knows it by its version, and profiles no device by it (devices/adb.py).
 #include <cmath>
 #include <set>
 
@@ -26,8 +27,7 @@ struct Stub : Engine {
     for (size_t i = 0; i < calls.size(); ++i) {
       const std::string& op = calls[i].at("op").word();
       if (KNOWN.count(op.substr(op.rfind('.') + 1)) == 0)
-        throw Refusal("ModelError", "mnn cannot train " + op + " in call " + std::to_string(i) +
-                                        ": the native worker does not know it");
+        refuse(in_call(op, i), "the native worker does not know it");
     }
     return std::make_unique<Idling>(calls.size());
   }

@@ -94,6 +94,11 @@ def scaled(row: Measurement, factor: float) -> Measurement:
     return replace(row, energy_j_per_step=factor * row.energy_j_per_step)
 
 
+def timed(row: Measurement, factor: float) -> Measurement:
+    """The row with other seconds."""
+    return replace(row, time_s_per_step=factor * row.time_s)
+
+
 def without_features(layers: Iterable[Layer]) -> tuple[Layer, ...]:
     return tuple(replace(layer, features=Features()) for layer in layers)
 

@@ -45,7 +45,7 @@ PARTS = {
     ),
     "How-tos": (
         "install versions ways commands devices meters library shared-profiles plain-data reading"
-        " jobs survey carbon report"
+        " jobs survey frameworks carbon report"
         " pruning searching gates integrations tracking watch fleet fleet-dask flower"
     ),
     "Explanations": (
@@ -54,8 +54,8 @@ PARTS = {
     "Reference": "reference/commands reference/api reference/files reference/errors journal",
     "Tables": (
         "paper/index paper/accuracy paper/published paper/recorded paper/transfer paper/pruning"
-        " paper/search paper/measuring paper/reading paper/simulated paper/gating paper/stages"
-        " paper/fleet paper/speed"
+        " paper/search paper/measuring paper/reading paper/frameworks paper/simulated paper/gating"
+        " paper/stages paper/fleet paper/speed"
     ),
     "For who changes it": "architecture contributing",
 }

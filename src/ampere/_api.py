@@ -167,6 +167,7 @@ def measure(
     with _opened(device, model) as device:
         with opening(device):
             itself = read_network(model, input, training or Training())
+        refuse_untrainable(device, itself)  # before anybody waits for a quiet machine
         nominal = take_reference(device, effort)
         rows: list[Measurement] = []
         for sitting in range(sittings):
@@ -241,6 +242,7 @@ def after_steps(
     with _opened(device, model) as device:
         if not any_device:
             refuse_to_mix(device.fingerprint, profile.header.fingerprint)
+        refuse_untrainable(device, itself)
         nominal = reference_of(profile.header, device, few)
         work, known = [(itself.workload, itself.layers)], profile.measurements
         (row,) = measure_workloads(device, work, nominal, few, known=known)

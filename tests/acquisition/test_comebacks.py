@@ -249,6 +249,17 @@ def test_it_is_told_what_goes_on(tmp_path: Path) -> None:
     assert (waiting.done, waiting.total, waiting.seconds_left) == (8, 10, 60.0)
 
 
+def test_what_is_left_is_told_by_our_clock_where_nobody_waits_for_the_device(
+    tmp_path: Path,
+) -> None:
+    events: list[Event] = []
+    device = FakeDevice()
+    begun_s = device.now()
+    profile(tmp_path / "p.ampere", device, watch=events.append)
+    assert device.now() - begun_s > 1.0
+    assert events[1].done and events[1].seconds_left < 1.0
+
+
 def test_an_interruption_while_it_waits_keeps_everything(tmp_path: Path) -> None:
     class Interrupted(FakeDevice):
         def watch(self, time_s: float) -> Watched:

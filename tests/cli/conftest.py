@@ -102,5 +102,5 @@ def files(net: Path, told: Path) -> None:
     Path("empty").write_text("")
     Path("numbers").write_text("1\n2\n")
     Path("failed").write_text(f"{header}\n")
-    Path("newer").write_text(header.replace('"ampere_journal": 1', '"ampere_journal": 99') + "\n")
+    Path("newer").write_text(header.replace('"ampere_journal":1', '"ampere_journal":99') + "\n")
     Path("corrupt").write_text("\n".join([header, first, second[:40], second]) + "\n")

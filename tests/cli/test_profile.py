@@ -54,6 +54,17 @@ def test_profile_estimate_evaluate(net: Path, device: FakeDevice) -> None:
     assert "joules are simulated, not measured" in text
 
 
+@pytest.mark.parametrize(("first", "second", "said"), [("4", "4", False), ("4", "2x4", True)])
+def test_what_is_next_says_the_input_where_the_profile_does_not_remember_it(
+    first: str, second: str, said: bool, net: Path, device: FakeDevice
+) -> None:
+    line = ("profile", "net.py:Net", "--profile", "net.ampere", "--measurements", 2)
+    for fed in (first, second):
+        result = run(*line, "--input", fed)
+        assert result.exit_code == 0, result.stderr
+    assert (f"--input {second}" in result.stdout.splitlines()[-1]) == said
+
+
 def borrowed(result: Result) -> list[str]:
     return [layer["name"] for layer in answer(result)["layers"] if layer["borrowed"]]
 

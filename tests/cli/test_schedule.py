@@ -140,3 +140,5 @@ def test_a_plan_becomes_a_page() -> None:
     Path("cut.json").write_text(cut)
     check_bad_line("report cut.json -o cut.html", 1, "cut.json: not JSON")
     assert not Path("cut.html").exists()
+    wanted = "jobs.toml is neither a profile nor a plan: give what `ampere profile` or"
+    check_bad_line("report jobs.toml -o jobs.html", 1, wanted)

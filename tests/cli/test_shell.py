@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ampere.cli.shell import BROKEN_PIPE, folded, hint, json_text, say
+from ampere.cli.shell import BROKEN_PIPE, hint, json_text, say
 from ampere.cli.verbosity import Verbosity, speaking
 from cli.runner import answer, layers_file, run
 from fakes import FakeDevice, plain_model
@@ -84,19 +84,3 @@ def test_what_is_said_of_all_commands_may_be_said_after_them(net: Path) -> None:
     both = run("--quiet", "layers", "net.py:raises", "--verbose")
     assert both.exit_code == 2
     assert "give either --quiet or --verbose" in both.stderr
-
-
-def test_a_terminal_gets_facts_that_go_on_below_their_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "24")
-    row = "conv  16  32  64  0.1 mJ  0.2 mJ"
-    numbers = '{"energy_j": 12345678901234567890}'
-    assert folded(f"warning  it is a long story\n{row}\n{numbers}").splitlines() == [
-        "warning  it is a long",
-        "         story",
-        row,
-        numbers,
-    ]
-    assert folded("error: nothing is known of it").splitlines() == [
-        "error: nothing is known",
-        "  of it",
-    ]

@@ -118,7 +118,7 @@ def test_amounts_in_words() -> None:
     assert Rate(0.3, "EUR").text(0.0145) == "0.0145 EUR"
     assert Rate(0.3, "EUR").text(1234.5) == "1234.50 EUR"
     assert Rate(0.3, "EUR").text(-1.234) == "-1.23 EUR"
-    assert Rate(0.3, "EUR").text(1.45e-5) == "0.0000145 EUR"
+    assert Rate(0.3, "EUR").text(1.45e-5) == "14.5 µEUR"
     assert Rate(0.3, "EUR").text(0.0) == "0.00 EUR"
 
 

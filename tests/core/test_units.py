@@ -51,6 +51,11 @@ def test_other_units() -> None:
     assert units.flops(743e6) == "743 MFLOP"
     assert units.watt_hours(54000) == "15.0 Wh"
     assert units.watts(2.7) == "2.70 W"
+    euros = {1234.5: "1234.50", 0.3: "0.300", 0.0145: "0.0145", 0.0: "0.00", 1e-13: "0.00"}
+    assert {each: units.money(each, "EUR") for each in euros} == {
+        each: f"{text} EUR" for each, text in euros.items()
+    }
+    assert [units.money(each, "EUR") for each in (4.79e-6, -0.002)] == ["4.79 µEUR", "-2.00 mEUR"]
     assert units.percent(0.2649) == "26.5 %"
     assert [units.percent(share) for share in (0.0, 1e-5)] == ["0.0 %", "<0.1 %"]
     assert units.same_unit([20.0, 0.001, 0.0], "J") == ("J", ["20.00", "<0.01", "0.00"])

@@ -42,8 +42,14 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> str:
     ):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "warning:" not in done.stderr
+        assert "warning:" not in done.stderr  # of the compiler
     return str(build / "ampere-worker")
+
+
+class StubPhone(AdbDevice):
+    """A phone whose worker may train nothing."""
+
+    takes_stub = True
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +61,7 @@ def phones(tmp_path_factory: pytest.TempPathFactory) -> Phones:
 
 @pytest.fixture
 def phone(phones: Phones, worker: str) -> Iterator[AdbDevice]:
-    with AdbDevice(SERIAL, MNN, worker=worker, adb=phones.adb) as device:
+    with StubPhone(SERIAL, MNN, worker=worker, adb=phones.adb) as device:
         yield device
 
 
@@ -97,6 +103,14 @@ def test_another_runtime_and_a_file_that_is_not_there_are_refused(
         device.load(REFERENCE)
     with pytest.raises(DeviceError, match=r"nowhere cannot be read .*: build it"):
         open_device(f"adb:{SERIAL},worker=nowhere", MNN)
+
+
+def test_joules_of_a_worker_that_trains_nothing_are_refused(phones: Phones, worker: str) -> None:
+    refused = pytest.raises(DeviceError, match=r"built without MNN, and trains nothing: .*MNN_DIR")
+    with open_device(f"adb:{SERIAL},worker={worker},adb={phones.adb}", MNN) as device:
+        for _ in range(2):
+            with refused:
+                device.load(REFERENCE)
 
 
 DIES = """read line; echo '{"id": 1, "framework": "mnn 3", "threads": 2, "freed_memory": "no"}'
@@ -144,3 +158,44 @@ def test_requests_that_are_none_are_answered_in_words(worker: str) -> None:
     assert answers[3]["error"] == answers[4]["error"] == "MeasurementFailed"
     assert "has no stage backward" in answers[5]["message"]
     assert answers[6]["id"] == 'é€"\\' and answers[6]["identity"]["system"] == "Linux"
+
+
+TOOLCHAIN = """
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_CXX_COMPILER_FORCED ON)
+set(CMAKE_FIND_ROOT_PATH {sysroot})
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+"""
+
+
+def configured(place: Path, *options: str) -> tuple[str, str]:
+    """What CMake warns of, in one line, and the command that it would link with."""
+    made = subprocess.run(
+        ["cmake", "-S", str(NATIVE), "-B", str(place), "-G", "Unix Makefiles", *options],
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    link = place / "CMakeFiles" / "ampere-worker.dir" / "link.txt"
+    return " ".join(made.stderr.split()), link.read_text()
+
+
+@pytest.mark.parametrize(("name", "static"), [("libMNN.a", True), ("libMNN.so", False)])
+def test_mnn_is_found_where_it_is_said_to_be(tmp_path: Path, name: str, static: bool) -> None:
+    """The NDK's toolchain file has find_library look in its own sysroot only."""
+    library, toolchain = tmp_path / "MNN" / "build" / name, tmp_path / "phone.cmake"
+    library.parent.mkdir(parents=True)
+    library.touch()
+    toolchain.write_text(TOOLCHAIN.format(sysroot=tmp_path / "sysroot"))
+    complaint, link = configured(
+        tmp_path / "build",
+        f"-DCMAKE_TOOLCHAIN_FILE={toolchain}",
+        f"-DMNN_DIR={tmp_path / 'MNN'}",
+    )
+    assert (f"-Wl,--whole-archive,{library},--no-whole-archive" in link) is static
+    assert ("adb pushes the worker alone" in complaint) is not static
+
+
+def test_a_worker_without_mnn_is_not_built_in_silence(tmp_path: Path) -> None:
+    complaint, _ = configured(tmp_path)
+    assert "CMake Warning" in complaint and "This worker trains nothing" in complaint

@@ -19,6 +19,7 @@ from priced_rows import (
     network,
     noisy,
     scaled,
+    timed,
     worst,
 )
 
@@ -77,6 +78,40 @@ def test_seconds_that_cannot_be_true_are_left_out_and_their_joules_kept(factor: 
     found = told.predict(rows[5].layers).total
     assert found.time_s == pytest.approx(expected.time_s, rel=0.1)
     assert found.energy_j == expected.energy_j
+
+
+@pytest.mark.parametrize("n", [3, 4, 7])
+@pytest.mark.parametrize("factor", [1e-8, 1 / 50, 50, 1e7])
+def test_of_a_few_rows_the_seconds_that_all_others_contradict_are_left_out(
+    n: int, factor: float
+) -> None:
+    *good, last = ROWS[:n]
+    fit = fit_additive([*good, timed(last, factor)])
+    (rejection,) = fit.rejected
+    assert (rejection.row, rejection.seconds_only) == (timed(last, factor), True)
+    assert "the seconds of" in rejection.reason
+    assert "all other rows draw about" in rejection.reason
+    assert (len(fit.energy.rows), len(fit.timed)) == (n, n - 1)
+    expected = fit_additive(good).predict(OTHERS[0]).total.time_s
+    assert fit.predict(OTHERS[0]).total.time_s == pytest.approx(expected, rel=0.5)
+
+
+@pytest.mark.parametrize("factors", [(30, 1), (1, 1e-7), (1, 30, 900), (1, 1, 1e4, 1e4)])
+def test_a_few_rows_that_contradict_each_other_are_kept_and_said(factors: Sequence[float]) -> None:
+    """Nobody can say which of them is wrong."""
+    rows = [timed(row, factor) for row, factor in zip(ROWS, factors, strict=False)]
+    fit = fit_additive(rows)
+    assert fit.rejected == ()
+    (note,) = fit.notes
+    assert note.startswith(f"joules and seconds of {len(rows)} rows make ")
+    assert "measure more" in note
+
+
+@pytest.mark.parametrize("factors", [(1,), (1, 12), (1, 1, 12), (3, 1, 1 / 3, 1)])
+def test_watts_of_a_few_rows_may_differ(factors: Sequence[float]) -> None:
+    rows = [timed(row, factor) for row, factor in zip(ROWS, factors, strict=False)]
+    fit = fit_additive(rows)
+    assert (fit.rejected, fit.notes) == ((), ())
 
 
 def test_a_few_rows_that_are_wrong_by_a_lot_are_told_by_the_others() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.methods import METHODS, ProfileFit, fit_rows
-from ampere.estimators.processes import gp, linear_mean, sum_process
+from ampere.estimators.processes import gp, linear_mean, mode, sum_process
 from ampere.estimators.solution import rebuild, solution_of
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
@@ -57,6 +57,14 @@ def test_it_says_the_same_of_everything(n: int, seed: int, data: st.DataObject) 
     assert (rebuilt.bounds, rebuilt.encoder) == (fit.bounds, fit.encoder)
     np.testing.assert_array_equal(rebuilt.energy.alpha, fit.energy.alpha)
     assert (rebuilt.time is None) == (fit.time is None)
+
+
+def test_one_more_row_moves_a_rebuilt_fit_as_it_moves_the_first() -> None:
+    rows, (more,) = noisy(members(12, 5), 5), noisy(members(1, 6), 6)
+    fit = fit_rows(rows, "additive", KERNEL)
+    rebuilt = again(fit, rows)
+    assert isinstance(fit, AdditiveFit) and isinstance(rebuilt, AdditiveFit)
+    check_same(fit.tell(more), rebuilt.tell(more), rows)
 
 
 def test_rows_and_seconds_that_were_left_out_stay_out() -> None:
@@ -100,6 +108,7 @@ def test_nothing_is_searched_for(method: str, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(sum_process, "search", search)
     monkeypatch.setattr(linear_mean, "_least_relative", search)
     monkeypatch.setattr(gp, "_maximise", search)
+    monkeypatch.setattr(mode.Search, "_damped", search)
     rebuild(kept, rows, method, KERNEL)
     with pytest.raises(AssertionError, match="searched"):
         fit_rows(rows, method, KERNEL)
@@ -111,6 +120,10 @@ def _without(name: str) -> Callable[[Any], Any]:
 
 def _energy(**changes: Any) -> Callable[[Any], Any]:
     return lambda kept: {**kept, "energy": {**kept["energy"], **changes}}
+
+
+def _at(**changes: Any) -> Callable[[Any], Any]:
+    return lambda kept: _energy(at={**kept["energy"]["at"], **changes})(kept)
 
 
 def _hyper(**changes: Any) -> Callable[[Any], Any]:
@@ -130,6 +143,14 @@ def _hyper(**changes: Any) -> Callable[[Any], Any]:
         _energy(beta=[[1.0]]),
         _energy(beta=[1.0, 2.0]),
         _energy(beta="all"),
+        _energy(at=None),
+        _at(weights=[]),
+        _at(weights=[1.0]),
+        _at(weights=None),
+        _at(b=[[0.0]]),
+        _at(gamma=[]),
+        _at(w=[1e300] * 3),
+        lambda kept: _at(weights=[1e400] * len(kept["energy"]["at"]["weights"]))(kept),
         _hyper(noise=0.0),
         _hyper(noise=-1.0),
         _hyper(noise="much"),

@@ -82,10 +82,25 @@ def test_rows_of_a_survey_are_fitted_by_calls_and_others_by_layers() -> None:
 def test_rows_without_calls_are_layers_among_calls() -> None:
     strange = LayerKind("mine", Role.HIDDEN, "mine")
     layers = (Layer("mine", strange, Widths({"n": 3})),)
-    assert calls_of(layers) == layers
     rows = [surveyed(layers_) for layers_ in drawn()[:8]]
     rows += [ampere.Measurement(layers, 0.5, 0.1), ampere.Measurement(layers, 0.5, 0.1)]
     assert fit_survey(rows).predict(layers).total.energy_j == pytest.approx(0.5, rel=0.3)
+
+
+def test_a_layer_without_calls_is_not_the_call_of_its_name() -> None:
+    rows = [surveyed(layers) for layers in drawn()[:8]]
+    dear = Layer("fc", LayerKind("linear", Role.HIDDEN, "linear"), Widths({"in": 9, "out": 9}))
+    told = [*rows, *(ampere.Measurement((dear,), 50.0 + i, 0.1) for i in range(2))]
+    before, after = fit_survey(rows), fit_survey(told)
+    assert after.calls.encoder.counted == before.calls.encoder.counted  # its FLOPs are unknown
+    asked = ampere.read_layers("zoo:transformer")
+    shares = {share.operation for share in after.predict((*asked, dear)).shares}
+    assert {"linear", "linear (layer)"} <= shares
+
+
+def test_calls_that_stand_for_themselves_stay_as_they_are() -> None:
+    calls = calls_of(drawn()[0])
+    assert calls_of(calls) == calls
 
 
 def test_a_solution_makes_the_same_fit() -> None:

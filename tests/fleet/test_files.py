@@ -287,7 +287,10 @@ MISTAKEN_JOBS = [
     (A + "steps = 1\nearliest = 9999-11-18T06:00:00Z", "earliest must be a time within ninety"),
     (A + 'steps = 1\nzone = "Mars/Base"', "zone: 'Mars/Base' is no zone that is known here"),
     (A + 'steps = 1\nzone = "../../etc/passwd"', "is no zone that is known here"),
-    (A + 'steps = 1\ndeadline = "1h"\nearliest = "2h"', "is not after its earliest"),
+    (
+        A + 'steps = 1\ndeadline = "1h"\nearliest = "2h"',
+        "of 1 h is not after its earliest start (2 h)",
+    ),
     (A + 'steps = 1\nmembers = ["po"]', "there is no member po in the fleet: it has pi, laptop"),
     (A + "steps = 1\nmembers = [1]", "members[0] must be the name of a member"),
     (A + "steps = 1\nmembers = []", "leave it out for all"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import ampere
 from ampere.fleet.costs import Costs, causes_of
 from ampere.fleet.planning.assurance import deviation, tangent, upper
 from ampere.fleet.planning.lane import Lane, Piece
+from ampere.fleet.planning.timetable import Timetable
 from fleet.cases import member, problem, task
 
 DRAWS = 40_000
@@ -64,6 +66,33 @@ def test_doing_nothing_takes_of_the_battery() -> None:
     assert lane_of(costs, member("one", 10.0), rows).fits([Piece(0)])
     assert not lane_of(costs, member("one", 10.0, idle_w=0.06), rows).fits([Piece(0)])
     assert lane_of(costs, member("one", 10.0, idle_w=0.04), rows).fits([Piece(0)])
+
+
+def test_an_empty_device_is_off_until_it_is_charged() -> None:
+    charging = (ampere.Charging(ampere.Span(100, 200), 1.0),)
+    one = member("one", battery=ampere.Battery(0.0, 100.0, 10.0), charging=charging, idle_w=0.1)
+    costs, rows = Costs.known([[50.0]], 20.0), [task("it", earliest_s=200.0)]
+    lane = lane_of(costs, one, rows)
+    queue = [Piece(0)]
+
+    path = lane.path(queue, lane.laid(queue))
+
+    assert path.times_s.tolist() == [0, 100, 200, 220]
+    assert path.levels_j(np.ones(1))[:, 0].tolist() == pytest.approx([0, 0, 90, 40])
+    assert lane.fits(queue)
+    assert not lane_of(Costs.known([[81.0]], 20.0), one, rows).fits(queue)  # 9 of 10 would be left
+    assert not lane_of(costs, replace(one, charging=()), rows).fits(queue)
+
+
+def test_idling_takes_what_a_job_needs_and_no_more() -> None:
+    one = member("one", battery=ampere.Battery(10.0, 20.0), idle_w=0.1)
+    costs, rows = Costs.known([[5.0]], 10.0), [task("it", earliest_s=1000.0)]
+    lane = lane_of(costs, one, rows)
+
+    path = lane.path([Piece(0)], lane.laid([Piece(0)]))
+
+    assert path.levels_j(np.ones(1))[:, 0].tolist() == pytest.approx([10, 0, -5])
+    assert not lane.fits([Piece(0)])
 
 
 def test_charging_stops_at_the_capacity() -> None:
@@ -124,7 +153,7 @@ def test_the_probability_of_a_deadline_is_that_of_the_queue() -> None:
     rows = [task("a", deadline_s=100.0), task("b", deadline_s=100.0 * math.exp(0.1))]
     lane = lane_of(costs, member("one"), rows)
 
-    first, second = lane.p_deadline(lane.ordered([Piece(0), Piece(1)]))
+    ((first, second),) = Timetable([lane], [[Piece(0), Piece(1)]]).p_deadline()
 
     assert first == pytest.approx(1, abs=1e-6)
     assert second == pytest.approx(0.8413, abs=1e-3)

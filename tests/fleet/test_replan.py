@@ -8,10 +8,12 @@ import pytest
 
 import ampere
 from ampere.errors import DataError
+from ampere.fleet.planning.objective import Objective
 from ampere.fleet.replan import Done, as_of, learned, remaining, replan
 from ampere.meters.base import Provenance
 from fakes import known_cost, plain_model, total
 from fleet.cases import BEGINS, member, task
+from plain_rows import layer
 
 ONCE_J = total(plain_model(16, 16), known_cost).energy_j
 
@@ -74,20 +76,53 @@ def test_metered_joules_teach_the_profile() -> None:
     before = fleet.members[0].profile.estimate(plain_model(16, 16), steps=1000)
     metered = Done("a", "x", 1000, 1.3 * before.energy_j, None, Provenance.SIMULATED)
 
-    after = learned(fleet, [task("a", 1000)], [metered])
+    after, notes = learned(fleet, [task("a", 1000)], [metered])
 
+    assert not notes
     told = after.find("x").profile.estimate(plain_model(16, 16), steps=1000)
     assert told.energy_j > 1.02 * before.energy_j
     assert after.find("y").profile == fleet.find("y").profile
 
 
-def test_joules_of_another_kind_of_meter_do_not_mix() -> None:
+def test_joules_are_of_the_profiles_own_kind_unless_somebody_says_otherwise() -> None:
     fleet = ampere.Fleet((member("x"),))
-    metered = Done("a", "x", 1000, 99.0, None, Provenance.SENSOR)
+    said = Done("a", "x", 1000, 99.0, None, fleet.find("x").profile.provenance)
 
-    assert learned(fleet, [task("a", 1000)], [metered]).find("x").profile == (
-        fleet.find("x").profile
+    after, notes = learned(fleet, [task("a", 1000)], [replace(said, provenance=None)])
+
+    assert not notes
+    assert len(after.find("x").profile.measurements) == 1 + len(
+        fleet.find("x").profile.measurements
     )
+    again, _ = learned(fleet, [task("a", 1000)], [said])
+    assert again.find("x").profile.measurements == after.find("x").profile.measurements
+
+
+def test_a_plan_says_what_was_not_learned_and_why() -> None:
+    fleet = ampere.Fleet((member("x"),))
+    odd = ampere.Task("odd", (layer("attention"),), ampere.Job(steps=10))
+    tasks = [task("a", 1000), odd, task("b", 10)]
+    plan = ampere.schedule(fleet, tasks, begins=BEGINS)
+    done = [Done("a", "x", 500, 99.0, None, Provenance.SENSOR), Done("odd", "x", 1, 9.0)]
+
+    again = replan(plan, fleet, tasks, done, now_s=9.0)
+
+    first, second = again.warnings[-2:]
+    assert first.startswith("what a took on x is not learned: its joules are measured by a power")
+    assert second.startswith("what odd took on x is not learned: its profile does not cover")
+    quiet = replan(plan, fleet, tasks, done, now_s=9.0, learn=False)
+    assert not any("not learned" in text for text in quiet.warnings)
+
+
+def test_a_plan_of_a_mix_is_planned_again_by_the_same_mix() -> None:
+    fleet, tasks = ampere.Fleet((member("x"),)), [task("a", 1000)]
+    mix = {"energy": 1.0, "makespan": 0.123456789}
+    plan = ampere.schedule(fleet, tasks, begins=BEGINS, objective=mix)
+
+    again = replan(plan, fleet, tasks, [Done("a", "x", 100)], now_s=1.0)
+
+    assert again.objective == plan.objective == "1 energy + 0.123456789 makespan"
+    assert Objective.of(again.objective) == Objective.of(mix)
 
 
 def test_what_nobody_planned_is_refused() -> None:
@@ -96,6 +131,10 @@ def test_what_nobody_planned_is_refused() -> None:
 
     with pytest.raises(DataError, match="job b ran, but it is none of the tasks"):
         replan(plan, fleet, tasks, [Done("b", "x", 1)], now_s=1.0)
+    with pytest.raises(DataError, match="job b ran, but it is none of the tasks"):
+        replan(plan, fleet, tasks, [Done("b", "x", 1, 2.0)], now_s=1.0)
+    with pytest.raises(DataError, match="no member of the fleet is there any more"):
+        as_of(ampere.Fleet((member("x", available=(ampere.Span(0, 5),)),)), 9.0, {})
     with pytest.raises(DataError, match="all jobs are done"):
         replan(plan, fleet, tasks, [Done("a", "x", 10)], now_s=1.0)
     with pytest.raises(DataError, match="cannot have run"):

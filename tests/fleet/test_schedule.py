@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -216,6 +218,23 @@ def test_the_battery_is_told_over_time_with_a_band() -> None:
     widths = [each.high_j - each.low_j for each in standing.charges]
     assert widths[0] == 0 or widths[0] < widths[1] < widths[2]
     assert standing.p_battery == pytest.approx(0.987, abs=0.001)  # log(10/8) / 0.1
+
+
+def test_a_package_that_is_missing_is_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "timm", raising=False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    wanting = ampere.Task("it", "timm:resnet18", ampere.Job(steps=10))
+    (missing,) = planned([wanting], member("x")).unplaced
+    assert missing.reason.endswith("pip install 'ampere-energy[timm]'")
+    assert missing.change == "install what its model needs, and plan again"
+
+
+def test_where_nearly_nothing_fits_it_is_told_what_would_fit_alone() -> None:
+    costs = Costs.known([[6.0], [8.0]], steps=1000)
+    plan = planned([task("a", priority=2.0), task("b")], member("x", 6.01), costs=costs)
+    assert "1 of its 1,000 steps fit on x (751 if it ran nothing else)" in plan.unplaced[0].change
+    roomy = planned([task("a", priority=2.0), task("b")], member("x", 7.0), costs=costs)
+    assert roomy.unplaced[0].change.endswith("or 125 of its 1,000 steps fit on x")
 
 
 def test_a_model_that_cannot_be_read_is_to_be_corrected() -> None:

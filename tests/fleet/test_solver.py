@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,8 +13,10 @@ import ampere
 from ampere.core.boundary.hours import Hours
 from ampere.core.rates import Rate
 from ampere.fleet.costs import Costs
+from ampere.fleet.planning.assembly import assignments_of
 from ampere.fleet.planning.draft import Draft
 from ampere.fleet.planning.greedy import greedy
+from ampere.fleet.planning.mending import mended
 from ampere.fleet.planning.problem import Problem
 from ampere.fleet.planning.solver import Solution, solve
 from fleet.cases import best_by_trying, member, problem, task
@@ -58,9 +62,11 @@ def test_makespan_is_shared_out() -> None:
     times = np.array([[7.0], [6.0], [5.0], [4.0], [2.0]])
     costs = Costs.known(np.ones((5, 2)), np.repeat(times, 2, axis=1))
 
-    solution = solve(problem(costs, [member("a"), member("b")], objective="makespan"))
+    case = problem(costs, [member("a"), member("b")], objective="makespan")
 
-    assert solution.problem.end_s(solution.sheet) == 12
+    solution = solve(case)
+
+    assert case.timetable(solution.sheet).end_s == 12
     assert solution.bound == pytest.approx(12)
 
 
@@ -83,6 +89,30 @@ def test_a_task_is_divided_by_what_a_chunk_costs_more() -> None:
     assert parts == pytest.approx([0.4, 0.5, 0.1])
     assert solution.problem.cost(solution.sheet) == pytest.approx(4 + 10 + 4)
     assert solution.bound == pytest.approx(18)
+
+
+def test_a_deadline_is_kept_by_parts_one_after_the_other() -> None:
+    """The cheap member is slow: as much of it as leaves time for the rest on the quick one."""
+    costs = Costs.known([[10.0, 20.0]], [[100.0, 50.0]], steps=100)
+    rows = [task("it", 100, chunk_steps=1, deadline_s=80.0)]
+    case = problem(costs, [member("slow"), member("quick")], rows)
+
+    solution = solve(case)
+
+    assert [piece.part for queue in solution.sheet for piece in queue] == pytest.approx([0.6, 0.4])
+    assert solution.bound == pytest.approx(14) == case.cost(solution.sheet)
+    assert case.timetable(solution.sheet).end_s == pytest.approx(80)
+
+
+def test_parts_do_not_make_one_job_end_sooner() -> None:
+    costs = Costs.known([[1.0, 1.0]], [[10.0, 12.0]], steps=100)
+    case = problem(
+        costs, [member("a"), member("b")], [task("it", 100, chunk_steps=1)], objective="makespan"
+    )
+
+    solution = solve(case)
+
+    assert case.timetable(solution.sheet).end_s == solution.bound == pytest.approx(10)
 
 
 def test_what_matters_more_is_placed_first() -> None:
@@ -180,7 +210,7 @@ def test_holds_for_any_plan(
         assert battery is not None
         assert sum(lane.energies_j(queue)) <= battery.usable_j  # less than that by expectation
     assert all(part == 0 or part == pytest.approx(1) for part in placed_parts(solution))
-    assert case.standing(solution.sheet) <= case.standing(greedy(case))
+    assert case.standing(solution.sheet) <= case.standing(mended(case, greedy(case)))
     if not case.standing(solution.sheet)[0]:
         assert solution.bound <= case.cost(solution.sheet) * (1 + 1e-6)
 
@@ -205,3 +235,46 @@ def test_looking_at_many_at_once_misses_no_room(seed: int, timed: bool) -> None:
                     assert draft.has_room(option, without=[other]) or not may
             if not timed:
                 assert draft.has_room(option) or not rooms[member_number]
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    idle_w=st.sampled_from([0.0, 0.02]),
+    charged=st.booleans(),
+    deadline=st.one_of(st.none(), st.floats(15, 80)),
+    objective=st.sampled_from(["energy", "makespan"]),
+)
+def test_a_job_is_at_one_place_at_a_time(
+    seed: int, idle_w: float, charged: bool, deadline: float | None, objective: str
+) -> None:
+    """Whatever is planned: parts do not overlap, and batteries and deadlines hold like that."""
+    rng = np.random.default_rng(seed)
+    tasks, members = int(rng.integers(1, 6)), int(rng.integers(1, 4))
+    costs = Costs.known(
+        rng.uniform(2, 10, (tasks, members)),
+        rng.uniform(5, 20, (tasks, members)),
+        **{"mood": 0.1, "own": 0.05, "time_std": 0.1, "steps": 100},
+    )
+    charging = (ampere.Charging(ampere.Span(10, 40), 0.2),) if charged else ()
+    fleet = [
+        member(f"m{at}", float(each), charging=charging, idle_w=idle_w)
+        for at, each in enumerate(rng.uniform(3, 12, members) * tasks / members)
+    ]
+    rows = [
+        task(f"job{at}", 100, chunk_steps=int(rng.integers(5, 60)), deadline_s=deadline)
+        for at in range(tasks)
+    ]
+    case = problem(costs, fleet, rows, objective=objective)
+
+    solution = solve(case, patience_s=0.05)
+
+    plan = assignments_of(case, solution.sheet)
+    for name in {each.job for each in plan}:
+        ours = sorted((each for each in plan if each.job == name), key=lambda each: each.start_s)
+        assert sum(each.steps for each in ours) == 100
+        for before, after in itertools.pairwise(ours):
+            assert before.end_s <= after.start_s * (1 + 1e-9)
+    assert all(each.p_battery > 0.899 and each.p_deadline > 0.899 for each in plan)
+    if not case.standing(solution.sheet)[0]:
+        assert solution.bound <= case.cost(solution.sheet) * (1 + 1e-6)

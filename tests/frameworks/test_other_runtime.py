@@ -156,6 +156,27 @@ def test_what_it_cannot_train_is_refused_before_anything_is_written(
     assert not path.exists()
 
 
+@pytest.mark.parametrize("verb", ["measure", "after_steps"])
+def test_it_is_named_before_anybody_waits_for_a_quiet_machine(
+    verb: str,
+    device: FakeRuntimeDevice,
+    net: str,
+    profile_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def waits(*_: object, **__: object) -> None:
+        raise AssertionError("the machine is watched first")
+
+    for name in ("take_reference", "reference_of"):
+        monkeypatch.setattr(_api, name, waits)
+    soft = net.replace(":net", ":soft")
+    with pytest.raises(ModelError, match=r"fake cannot train Softmax \(layer 0\)"):
+        if verb == "measure":
+            _api.measure(soft, device=device)
+        else:
+            _api.after_steps(Profile.load(profile_path), soft, device=device)
+
+
 def test_layers_of_another_dialect_are_refused_by_the_device(device: FakeRuntimeDevice) -> None:
     layers = tuple(as_dialect(layer, "jax") for layer in REFERENCE.layers)
     with pytest.raises(ModelError, match="a layer of jax, which the runtime fake cannot train"):

@@ -98,6 +98,17 @@ for made in (torchs, others, three): made.input = "4"
 """
 
 
+STAND_IN = """
+from stand_in import Module
+class Net(Module):
+    input = "4"
+    def __call__(self, x): return x
+def net(): return Net()
+net.input = "4"
+ready = Net()
+"""
+
+
 @pytest.fixture
 def code(tmp_path: Path) -> str:
     (tmp_path / "code.py").write_text(CODE)
@@ -151,6 +162,36 @@ def test_what_is_of_no_known_framework_is_one_line(model: Any, says: str, code: 
         models.read(named)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("home", "library", "advice"),
+    [
+        ("equinox._module._module", "equinox", "write it with flax.nnx"),
+        ("haiku._src.module", "haiku", "write it with flax.nnx"),
+        ("flax.linen.module", "flax.linen", "wrap it in nnx.bridge.ToNNX"),
+    ],
+)
+def test_libraries_that_are_not_read_are_told_whoever_is_loaded(
+    home: str, library: str, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in = ModuleType(home)
+    stand_in.Module = type("Module", (), {"__module__": home})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "stand_in", stand_in)
+    (tmp_path / "code.py").write_text(STAND_IN)
+    given: list[Any] = [f"{tmp_path}/code.py:{name}" for name in ("net", "ready", "Net")]
+    given.append(type("Net", (stand_in.Module,), {})())
+    for model in given:
+        with pytest.raises(ModelError) as caught:
+            models.read(model)
+        assert f"Net is a model of {library}, which is not read: " in str(caught.value)
+        assert advice in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_name_that_only_begins_alike_is_another_library() -> None:
+    made = type("Net", (), {"__module__": "haikus.models"})()
+    with pytest.raises(ModelError, match="or its name, not Net of haikus"):
+        models.read(made)
 
 
 def test_layers_are_counted_and_planned_by_their_own_reader(other: OtherReader) -> None:

@@ -13,21 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ampere.core.training import Training
-from ampere.core.workloads import Workload
-from ampere.devices.simulated import SimulatedDevice
 from ampere.fleet.files.members import read_fleet
 from ampere.fleet.plan import Plan
 from ampere.integrations.crew import Crew
 from ampere.integrations.dask import Place
 from ampere.integrations.station import TALLY, Tally
-from ampere.meters.base import Provenance
-from ampere.profiles.profile import Profile
-from ampere.pytorch.models import read
-from ampere.records.journal import Header
-from ampere.records.measurement import Measurement
+from simulated_profiles import quick_profile
 
-WIDTHS = ((4, 8), (6, 16), (2, 16), (6, 4), (3, 11), (5, 6))
 PAIRS = ('["tx2", "xavier"]', '["oppo", "iphone"]')
 RUN = "from ampere.cli import main; main()"
 AN_HOUR_AHEAD = f"import time; now = time.time; time.time = lambda: now() + 3600; {RUN}"
@@ -39,22 +31,6 @@ def make_certificates(folder: Path) -> None:
     words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
     words += ["-subj", "/CN=fleet", "-keyout", str(folder / "key.pem")]
     subprocess.run([*words, "-out", str(folder / "cert.pem")], capture_output=True, check=True)
-
-
-def quick_profile(device: str) -> Profile:
-    """What a simulated device teaches when it is asked directly: six members of a family."""
-    simulated = SimulatedDevice(device)
-    rows = []
-    for first, second in WIDTHS:
-        layers = read(f"zoo:lenet5(channels=[{first}, {second}])", None, Training())
-        before_j, before_s = simulated.spent_j, simulated.clock_s
-        simulated.burst(simulated.load(Workload(layers)).handle, 20_000)
-        energy_j, time_s = simulated.spent_j - before_j, simulated.clock_s - before_s
-        rows.append(
-            Measurement(layers, energy_j / 20_000, time_s / 20_000, provenance=Provenance.SIMULATED)
-        )
-    header = Header(simulated.fingerprint, {"name": "simulated"}, Provenance.SIMULATED)
-    return Profile(tuple(rows), header)
 
 
 def write_fleet(folder: Path, batteries: dict[str, str]) -> Path:

@@ -32,10 +32,10 @@ from integrations.fleets import (
     Harbour,
     a_harbour,
     make_certificates,
-    quick_profile,
     wait_until,
     write_fleet,
 )
+from simulated_profiles import quick_profile
 
 STEPS, CHUNK = 40, 10
 PATIENCE_S = 120.0  # for processes that import torch, on a machine that does other things, too

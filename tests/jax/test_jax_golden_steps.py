@@ -1,17 +1,26 @@
-"""One step of JAX from the same weights and data is torch's, for each operation and family."""
+"""One step of JAX from the same weights and data is torch's, for each operation and family.
+
+That of MNN is, too (`tests/mnn`); where it is installed beside JAX, all three are compared.
+"""
 
 from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from torch import nn
 
 from ampere.core.layers import Layer
 from ampere.core.training import Training
-from ampere.core.workloads import Workload
+from ampere.core.workloads import Settings, Workload
 from ampere.errors import ModelError
+from ampere.programs.program import Key
 from ampere.zoo.families import family_names
-from mnn.cases import CASES, Case
-from programs.golden import errors, golden_step
+from mnn.cases import CASES, SMALL_FAMILIES, Case
+from programs.golden import Golden, errors, golden_step
 from programs.networks import family_layers, layers_of
 
 optax = pytest.importorskip(
@@ -19,7 +28,6 @@ optax = pytest.importorskip(
 )
 
 RATE = 10.0  # a step so long that what is rounded away does not count
-SMALL = {"lstm": {"embedding": 12, "hidden": 10}, "transformer": {"d_model": 16}}
 MORE = [
     ("GRU", "tokens", lambda: _First(nn.GRU(8, 6, batch_first=True))),
     ("RNN", "tokens", lambda: _First(nn.RNN(8, 6, batch_first=True, nonlinearity="relu"))),
@@ -46,10 +54,9 @@ class _First(nn.Module):
         return self.inner(x)[0]
 
 
-def worst(layers: list[Layer]) -> float:
+def by_jax(golden: Golden, layers: Sequence[Layer]) -> Mapping[Key, Any]:
     from ampere.jax.engine import make_trainer
 
-    golden = golden_step(layers)
     trainer = make_trainer(
         Workload(tuple(layers)),
         weights=golden.values,
@@ -58,7 +65,34 @@ def worst(layers: list[Layer]) -> float:
         optimizer=optax.sgd(RATE),
     )
     trainer.step()
-    return max(errors(golden, trainer.values(), RATE).values())
+    return trainer.values()
+
+
+def by_mnn(golden: Golden) -> Mapping[Key, Any]:
+    from ampere.mnn.engine import RUNTIME
+    from ampere.mnn.trainer import MnnTrainer
+
+    RUNTIME.apply(Settings(threads=1))
+    trainer = MnnTrainer(golden.program, golden.values, golden.data, golden.targets, RATE)
+    trainer.step()
+    return trainer.values()
+
+
+def furthest(golden: Golden, after: Mapping[Key, Any]) -> float:
+    return max(errors(golden, after, RATE).values())
+
+
+def worst(layers: list[Layer]) -> float:
+    golden = golden_step(layers)
+    return furthest(golden, by_jax(golden, layers))
+
+
+@functools.cache
+def family_step(name: str) -> tuple[Golden, Mapping[Key, Any]]:
+    """Torch's step of a family, and JAX's."""
+    layers = family_layers(name, Training(4), **SMALL_FAMILIES.get(name, {}))
+    golden = golden_step(layers)
+    return golden, by_jax(golden, layers)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -76,9 +110,24 @@ def test_so_is_what_mnn_refuses(name: str, over: str, make: type[nn.Module]) -> 
 
 @pytest.mark.parametrize("name", family_names())
 def test_a_family_is_trained_as_by_torch(name: str) -> None:
-    error = worst(family_layers(name, Training(4), **SMALL.get(name, {})))
+    error = furthest(*family_step(name))
     print(f"{name}: {error:.1e}")
     assert error < 2e-5
+
+
+@pytest.mark.parametrize("name", family_names())
+def test_a_family_is_trained_alike_by_all_three(name: str) -> None:
+    pytest.importorskip("MNN", reason="MNN is not installed: pip install 'ampere-energy[mnn]'")
+    golden, jax_after = family_step(name)
+    mnn_after = by_mnn(golden)
+    mnn_moved = {
+        key: (golden.values[key].astype(float) - mnn_after[key]) / RATE for key in golden.gradients
+    }
+    between = furthest(replace(golden, gradients=mnn_moved), jax_after)
+    print(f"{name}: MNN from torch {furthest(golden, mnn_after):.1e}, from JAX {between:.1e}")
+    tolerance = 2e-3 if name == "transformer" else 2e-5  # by MNN's GELU
+    assert furthest(golden, mnn_after) < tolerance
+    assert between < tolerance
 
 
 def test_what_is_not_translated_is_refused_with_its_layer() -> None:

@@ -10,6 +10,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+SMALL_FAMILIES: dict[str, dict[str, Any]] = {  # of the zoo, for a single step
+    "lstm": {"embedding": 12, "hidden": 10},
+    "transformer": {"d_model": 16},
+}
 STEMS: dict[str, tuple[str, Callable[[], nn.Module]]] = {
     "maps": ("3x8x8", lambda: nn.Conv2d(3, 4, 3, padding=1)),
     "signals": ("3x12", lambda: nn.Conv1d(3, 4, 3, padding=1)),

@@ -18,15 +18,11 @@ from ampere.zoo.families import family_names
 from programs.golden import Golden, errors, golden_step
 from programs.networks import built, family_layers, layers_of
 
-from .cases import CASES, Case
+from .cases import CASES, SMALL_FAMILIES, Case
 
 pytest.importorskip("MNN", reason="MNN is not installed: pip install 'ampere-energy[mnn]'")
 
 RATE = 10.0  # a step so long that what is rounded away does not count
-SMALL: dict[str, dict[str, Any]] = {
-    "lstm": {"embedding": 12, "hidden": 10},
-    "transformer": {"d_model": 16},
-}
 # Other names of the same functions, which torch's tracer does not write for these models.
 ALIASES = """clip clamp_ clamp_min elu_ leaky_relu_ hardtanh_ sigmoid_ tanh_ hardsigmoid hardswish
     __iadd__ __isub__ __imul__ __itruediv__ __rmatmul__ subtract multiply divide true_divide __abs__
@@ -68,7 +64,7 @@ def test_an_operation_is_trained_as_by_torch(case: Case) -> None:
 
 @pytest.mark.parametrize("name", family_names())
 def test_a_family_is_trained_as_by_torch(name: str) -> None:
-    error = worst(family_layers(name, Training(4), **SMALL.get(name, {})))
+    error = worst(family_layers(name, Training(4), **SMALL_FAMILIES.get(name, {})))
     assert error < (2e-3 if name == "transformer" else 2e-5)  # by its GELU
 
 

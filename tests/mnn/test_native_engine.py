@@ -121,7 +121,7 @@ def test_more_channels_take_longer(worker: str) -> None:
     ("layers", "reason"),
     [
         (lambda: family_layers("lstm"), "it is not fed one tensor of float32"),
-        (lambda: family_layers("har"), "Conv1d: the native worker does not know it"),
+        (lambda: family_layers("har"), "Conv1d in call 0: the native worker does not know it"),
     ],
 )
 def test_what_it_cannot_train_is_one_line(worker: str, layers: Any, reason: str) -> None:
@@ -132,15 +132,27 @@ def test_what_it_cannot_train_is_one_line(worker: str, layers: Any, reason: str)
 @pytest.mark.parametrize(
     ("module", "reason"),
     [
-        (nn.Conv2d(4, 8, 3, groups=2), "its groups get wrong gradients"),
-        (nn.Conv2d(4, 8, 3, padding=1, padding_mode="reflect"), "it does not pad with zeros"),
-        (nn.Conv2d(4, 8, 3, padding="same"), "its padding is a word"),
-        (nn.Sequential(nn.Conv2d(4, 8, 3), nn.MaxPool2d(2, padding=1)), "where a pool is padded"),
+        (nn.Conv2d(16, 8, 3, groups=2), "Conv2d in call 0: its groups get wrong gradients"),
+        (nn.Conv2d(16, 8, 3, groups=8), "Conv2d in call 0: its groups get wrong gradients"),
+        (nn.Conv2d(16, 8, 3, padding=1, padding_mode="reflect"), "it does not pad with zeros"),
+        (nn.Conv2d(16, 8, 3, padding="same"), "Conv2d in call 0: its padding is a word"),
+        (
+            nn.Sequential(nn.Conv2d(16, 8, 3), nn.MaxPool2d(2, padding=1)),
+            "MaxPool2d in call 1: its gradients are wrong where a pool is padded",
+        ),
+        (
+            nn.Sequential(nn.Conv2d(16, 8, 3), nn.BatchNorm2d(8, affine=False)),
+            "BatchNorm2d in call 1: it has no scale, or keeps no statistics",
+        ),
+        (
+            nn.Sequential(nn.Conv2d(16, 8, 3), nn.BatchNorm2d(8, track_running_stats=False)),
+            "BatchNorm2d in call 1: it has no scale, or keeps no statistics",
+        ),
     ],
 )
 def test_what_mnn_would_train_wrongly_is_refused(
     worker: str, module: nn.Module, reason: str
 ) -> None:
     model = nn.Sequential(module, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 3))
-    (refused,) = ask(worker, loading(layers_of(model, "4x8x8")))
+    (refused,) = ask(worker, loading(layers_of(model, "16x8x8")))
     assert refused["error"] == "ModelError" and reason in refused["message"]

@@ -7,11 +7,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from torch import nn
 
 from ampere.core.description import describe
-from programs.networks import family_layers
+from programs.networks import family_layers, layers_of
 
 RUNNER = Path(__file__).parents[2] / "examples" / "runner_mnn.py"
 WITHOUT = """
@@ -34,21 +36,44 @@ def test_it_needs_mnn_and_numpy_and_nothing_else() -> None:
     assert names - sys.stdlib_module_names == {"MNN", "numpy"}
 
 
+# What MNN would train wrongly, or die of, with what is said of it.
+WRONG = {
+    "grouped": (nn.Conv2d(8, 4, 3, groups=4), "Conv2d in call 0: 4 groups"),
+    "same": (nn.Conv2d(8, 4, 3, padding="same"), "Conv2d in call 0: its padding is a word"),
+    "plain": (
+        nn.Sequential(nn.Conv2d(8, 4, 3), nn.BatchNorm2d(4, affine=False)),
+        "it has no scale",
+    ),
+    "momentary": (
+        nn.Sequential(nn.Conv2d(8, 4, 3), nn.BatchNorm2d(4, track_running_stats=False)),
+        "BatchNorm2d in call 1: it has no scale, or keeps no statistics",
+    ),
+}
+
+
+def behind(module: nn.Module) -> dict[str, Any]:
+    """A description of a classifier that begins with a module."""
+    model = nn.Sequential(module, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 3))
+    return describe(layers_of(model, "8x8x8"))
+
+
 def test_rows_come_back_with_joules_or_with_a_reason(tmp_path: Path) -> None:
     pytest.importorskip("MNN", reason="MNN is not installed: pip install 'ampere-energy[mnn]'")
     todo = tmp_path / "todo.jsonl"
-    members = {"lenet5": {}, "resnet": {"widths": [4, 4, 8]}, "lstm": {}}
-    rows = [
-        {"name": name, "network": describe(family_layers(name, **arguments))}
-        for name, arguments in members.items()
-    ]
+    members = {"lstm": {}, "lenet5": {}, "resnet": {"widths": [4, 4, 8]}}
+    networks = {name: behind(module) for name, (module, _) in WRONG.items()}
+    networks |= {name: describe(family_layers(name, **given)) for name, given in members.items()}
+    rows = [{"name": name, "network": network} for name, network in networks.items()]
     todo.write_text("".join(json.dumps(row) + "\n" for row in rows))
     code = WITHOUT.replace("RUNNER", repr(str(RUNNER)))
     done = subprocess.run(
         [sys.executable, "-I", "-c", code, "-", str(todo)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    lenet, resnet, lstm = map(json.loads, done.stdout.splitlines())
-    assert lenet["energy_j_per_step"] > 0 and lenet["time_s_per_step"] > 0
-    assert resnet["time_s_per_step"] > 0
-    assert lstm["failed"] == "AssertionError: one input of float32"
+    told = {row["name"]: row for row in map(json.loads, done.stdout.splitlines())}
+    assert list(told) == list(networks)
+    for name, (_, reason) in WRONG.items():
+        assert reason in told[name]["failed"]
+    assert told["lstm"]["failed"] == "AssertionError: one input of float32"
+    for name in ("lenet5", "resnet"):
+        assert told[name]["energy_j_per_step"] > 0 and told[name]["time_s_per_step"] > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from ampere.profiles.borrowing import estimate_unmeasured, make_lenders, read_en
 from ampere.profiles.profile import Profile
 from fakes import plain_model
 from libraries import MODELS, TORCH, a_fleet, a_profile
+from surveyed import drawn, surveyed
 
 ASKED = plain_model(20, 30)
 
@@ -138,3 +140,43 @@ def test_provenance_of_the_profile_counts_as_well(folder: Path) -> None:
     own = a_profile({"device": "pi"}, provenance=Provenance.COUNTER, factor=7.0)
     with pytest.raises(DataError, match="joules of tx2 are simulated, of the profile measured"):
         make_lenders(read_entries(str(folder / "fleet")), own)
+
+
+def a_survey(device: str, rows: int = 4) -> Profile:
+    """A profile of a device for any model; one with other rows is dearer."""
+    told = [
+        replace(surveyed(x, float(rows)), provenance=Provenance.SIMULATED) for x in drawn()[:rows]
+    ]
+    return replace(a_profile({"device": device}), measurements=tuple(told))
+
+
+BESIDE = r"is a survey, and .* is of a family, whose layers are no calls: name surveys alone"
+
+
+def test_layers_of_a_family_and_calls_of_a_survey_do_not_lend_to_each_other(folder: Path) -> None:
+    a_survey("pi").save(folder / "pi.ampere")
+    survey = read_entries(str(folder / "pi.ampere"))
+    families = read_entries(str(folder / "fleet"))
+    with pytest.raises(DataError, match=f"pi {BESIDE}"):
+        make_lenders([*families, *survey])
+    with pytest.raises(DataError, match=f"the profile {BESIDE}"):
+        make_lenders(families, a_survey("tv"))
+    with pytest.raises(DataError, match=f"pi {BESIDE}"):
+        make_lenders(survey, Profile.load(folder / "nano.ampere"))
+    with pytest.raises(DataError, match=f"what is measured here {BESIDE}"):
+        make_lenders(families, by_calls=True)  # `ampere survey`, before the first row
+    with pytest.raises(DataError, match=f"pi {BESIDE}"):
+        make_lenders(survey, by_calls=False)  # `ampere profile`, likewise
+    with pytest.raises(DataError, match=f"pi {BESIDE}"):
+        estimate_unmeasured(ASKED, [*survey, *families])
+
+
+def test_surveys_lend_to_a_survey_and_to_a_family_that_becomes_one(folder: Path) -> None:
+    a_survey("pi", rows=3).save(folder / "pi.ampere")
+    entries = read_entries(str(folder / "pi.ampere"))
+    family = Profile.load(folder / "nano.ampere")
+    assert [make_lenders(entries, own, by_calls=True).names for own in (None, family)] == [
+        ("pi",),
+        ("pi",),
+    ]
+    assert make_lenders(entries, a_survey("tv", rows=2)).names == ("pi",)

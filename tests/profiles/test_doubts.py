@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from ampere.profiles.doubts import NOISY, meter_faults, pace_of, restlessness
+from ampere.profiles.doubts import NOISY, is_one_moment, meter_faults, pace_of, restlessness
 from ampere.records.measurement import Measurement
 from fakes import exact, plain_model
 
@@ -42,3 +43,26 @@ def test_a_pace_that_nobody_took_is_none() -> None:
 def test_faults_of_all_rows_are_counted() -> None:
     (text,) = meter_faults([row(faults=2), row(), row(faults=1)])
     assert text.startswith("3 readings of the meter")
+
+
+EARLY, LATER = "2026-11-18T12:00:00+00:00", "2026-11-18T12:05:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("rows", "one"),
+    [
+        ([{"when": EARLY}], True),
+        ([{"when": EARLY}, {"when": EARLY}], True),
+        ([{"when": EARLY}, {"when": LATER}], False),
+        ([{"when": EARLY, "sitting": "a"}, {"when": LATER, "sitting": "a"}], False),
+        ([{"sitting": "a"}, {"sitting": "a"}], True),
+        ([{"sitting": "a"}, {"sitting": "b"}], False),
+        ([{"when": EARLY}, {}], False),  # which may be of any moment
+        ([{}, {}], False),
+        ([], False),
+    ],
+)
+def test_rows_that_tell_their_time_may_all_be_of_one_moment(
+    rows: list[dict[str, Any]], one: bool
+) -> None:
+    assert is_one_moment([replace(row(), **fields) for fields in rows]) == one

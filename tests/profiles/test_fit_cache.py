@@ -116,7 +116,7 @@ def test_a_journal_that_grew_is_fitted_anew(path: Path, request: pytest.FixtureR
 def test_a_line_that_is_edited_is_fitted_anew(path: Path) -> None:
     before = answer(load(path))
     text = path.read_text()
-    old = f'"energy_j_per_step": {made_up().measurements[3].energy_j_per_step}'
+    old = f'"energy_j_per_step":{made_up().measurements[3].energy_j_per_step}'
     assert text.count(old) == 1 and old.count("0.01") == 1
     time = path.stat().st_mtime_ns
     path.write_text(text.replace(old, old.replace("0.01", "0.02")))

@@ -15,7 +15,7 @@ import torch
 
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Settings, Workload
-from ampere.errors import ModelError
+from ampere.errors import AmpereError, ModelError
 from ampere.frameworks.models import layers_of
 from ampere.pytorch.models import make_slimmer, read, read_whole
 from ampere.pytorch.pruning.files import code
@@ -42,7 +42,7 @@ def transformers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 
 def message_of(text: str) -> str:
-    with pytest.raises(ModelError) as caught:
+    with pytest.raises(AmpereError) as caught:
         load_model(text)
     message = str(caught.value)
     assert "\n" not in message

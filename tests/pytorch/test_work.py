@@ -150,6 +150,34 @@ def test_the_loss_belongs_to_the_last_layer() -> None:
     assert [len(each) for each in losses] == [0, 0, 0, 0, 1]
 
 
+class Scored(nn.Module):
+    """A model as of transformers: its loss, and what it is made of, by name."""
+
+    def __init__(self, name: str, how: str = "cross_entropy") -> None:
+        super().__init__()
+        self.head, self.name, self.how = nn.Linear(64, 512), name, how
+
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        scores = self.head(x)
+        return {self.name: getattr(F, self.how)(scores, scores.detach()), "logits": scores}
+
+
+@pytest.mark.parametrize("how", ["cross_entropy", "mse_loss", "binary_cross_entropy_with_logits"])
+def test_a_loss_of_the_models_own_is_paid_once(how: str) -> None:
+    (own,) = of(work_of(Scored("loss", how), (64,), Training(32)), "loss")
+    assert (own.features.activation_bytes or 0) * own.count == pytest.approx(4 * 32 * 512)
+    assert not own.attributes
+    # By another name it is an output like any other: a loss is taken of the scores, too.
+    both = of(work_of(Scored("total", how), (64,), Training(32)), "loss")
+    assert sum(each.count for each in both) == pytest.approx(2 * own.count)
+    named = of(work_of(Scored("loss", how), (64,), Training(32, loss="sum")), "loss")
+    assert sum(each.count for each in named) > 2 * own.count  # and of the loss as well
+
+
+def test_casts_are_copies() -> None:
+    assert {operation_of(name) for name in ("long", "int", "bool", "double", "float")} == {"copy"}
+
+
 class Odd(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -297,7 +297,7 @@ def test_a_small_file_does_not_take_for_ever() -> None:
 )
 def test_a_file_asks_for_no_model_without_measure(model: str) -> None:
     ampere.tell("p", [measured(w) for w in (4, 8, 16)])
-    Path("p").write_text(Path("p").read_text().replace('"model": null', f'"model": "{model}"'))
+    Path("p").write_text(Path("p").read_text().replace('"model":null', f'"model": "{model}"'))
     run("report", "p", "-o", "p.html")
     with pytest.raises(DataError, match="say it yourself"):
         ampere.Profile.load("p").tabulate()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from ampere.core.workloads import Workload
-from ampere.devices.base import Burst
+from ampere.devices.base import Burst, Loaded
 from ampere.errors import Crashed, DeviceError, Hung, MeasurementFailed, ModelError, OutOfMemory
 from ampere.meters.surroundings import Evidence
 from ampere.records.failure import Cause, Failure
@@ -66,6 +67,27 @@ def test_samples_stand_beside_the_joules_where_the_meter_has_them() -> None:
     row = run.conclude(FakeDevice(), Drift(), NOMINAL, 0.0)
     assert row.bursts["samples"] == [12, 13, 14]
     assert Measurement.from_json(row.to_json()).bursts["samples"] == [12, 13, 14]
+
+
+def test_a_row_keeps_what_building_and_warming_up_took() -> None:
+    class Slow(FakeDevice):
+        def load(self, workload: Workload) -> Loaded:
+            time.sleep(0.02)
+            return super().load(workload)
+
+        def burst(self, handle: int, steps: int) -> Burst:
+            time.sleep(0.001)
+            return super().burst(handle, steps)
+
+    device, run = Slow(), Run(*JOBS[0])
+    run.load(device, Effort())
+    took_s = run.cost_s
+    run.beats = run_of(1.0, 1.0, 1.0).beats
+    assert run.burst(device)
+    row = run.conclude(device, Drift(), NOMINAL, 0.0)
+    assert 0.02 <= row.bursts["loading_s"] == pytest.approx(took_s, rel=1e-4)
+    assert row.cost_s > row.bursts["loading_s"]
+    assert Measurement.from_json(row.to_json()).bursts["loading_s"] == row.bursts["loading_s"]
 
 
 def test_a_device_that_is_lost_is_nobodys_failure() -> None:

@@ -225,12 +225,16 @@ def _strategy_to_json(strategy: Strategy) -> dict[str, Any]:
 def _without_repeats(
     rows: Sequence[Measurement], earlier: Sequence[Measurement]
 ) -> Sequence[Measurement]:
-    """Rows that were not told before; without seconds nobody knows, and they are new."""
+    """Rows that were not told before.
+
+    Without seconds nobody knows, and they are new, unless they say of which moment and sitting.
+    """
     texts = {json.dumps(row.to_json(), sort_keys=True) for row in earlier}
     new = []
     for row in rows:
         text = json.dumps(row.to_json(), sort_keys=True)
-        if text not in texts or (row.time_s_per_step is None and row.failed is None):
+        known = row.time_s_per_step is not None or row.failed is not None
+        if text not in texts or not (known or (row.when and row.sitting)):
             new.append(row)
         texts.add(text)
     if len(new) < len(rows):

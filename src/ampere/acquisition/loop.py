@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -139,7 +140,7 @@ def run_profiler(
     limit = limit or Limit()
     limit.watch(device)
     nominal = reference_of(journal.header, device, effort, limit)
-    begun_s, spent_j = limit.spent_s, 0.0
+    begun_s, waited_s, spent_j = limit.spent_s, time.monotonic(), 0.0
     done: list[Measurement] = []
     asked: dict[WorkloadIdentity, Variant | Network] = {}
 
@@ -157,9 +158,10 @@ def run_profiler(
         measure(device, workloads, nominal, effort, known=rows, limit=limit, keep=keep)
 
     while not profiler.should_stop:
-        pace_s, price_j = NETWORK_S, 0.0
+        pace_s, ours_s, price_j = NETWORK_S, NETWORK_S, 0.0
         if done:
             pace_s, price_j = (limit.spent_s - begun_s) / len(done), spent_j / len(done)
+            ours_s = (time.monotonic() - waited_s) / len(done)
         affordable = limit.left_s / pace_s
         if price_j:
             affordable = min(affordable, (energy_limit_j - spent_j) / price_j)
@@ -169,7 +171,7 @@ def run_profiler(
             continue
         doing = " ".join([profiler.state, ", ".join(map(str, networks))]).strip()
         left = round(min(profiler.remaining, max(affordable, 0)))
-        left_s = min(left * pace_s, limit.left_s)
+        left_s = min(left * ours_s, limit.left_s)  # who watches waits by our clock
         watch(Event(doing, len(done), len(done) + left, left_s))
         asked.update((workload_identity("step", each.layers), each) for each in networks)
         sit(networks)

@@ -233,7 +233,7 @@ class Prober:
         encoded = fit.encoder.encode(layers)
         process = self._process(fit)
         if process is fit.time:
-            encoded = per_joule(encoded, fit.energy)
+            encoded = per_joule(encoded, fit.energy.costs(encoded))
         return process.predict(encoded, counts, context)
 
     def _process(self, fit: AdditiveFit) -> SumProcess:

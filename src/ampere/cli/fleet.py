@@ -11,9 +11,14 @@ import typer
 
 from ampere.cli.command import Command, Group
 from ampere.cli.options import LARGE, AsJson, not_below_zero
-from ampere.cli.shell import Answer, Interrupted, json_text, say
+from ampere.cli.shell import Answer, Interrupted, hint, json_text, say
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ampere.fleet.member import Fleet
+    from ampere.fleet.runs.book import Book
+    from ampere.fleet.task import Task
     from ampere.integrations.dask import Place
 
 Address = Annotated[
@@ -166,33 +171,60 @@ def run(
     load_models: Annotated[
         bool, typer.Option("--load-models", help="Jobs may name models that are code, run here.")
     ] = False,
+    tell: Annotated[
+        bool,
+        typer.Option(
+            "--tell",
+            help="Add what was metered of jobs that are done to the profiles' files; what they"
+            " have already is left out.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> str:
     """Have a plan run: one chunk of a job a device, checkpointed, every joule in a logbook.
 
     Devices that are lost, batteries that are flat and estimates that were too low have the rest
     planned again. Whatever is killed: give the same command again, and it goes on from the logbook.
-    Exit code 1 while jobs are left.
+    A plan by `ampere schedule --after` takes the place of an older one. Exit code 1 while jobs are
+    left.
     """
     from ampere.fleet.files.jobs import read_jobs
     from ampere.fleet.files.members import read_fleet
     from ampere.fleet.plan import read_plan
+    from ampere.fleet.runs.logbook import begun_at
     from ampere.fleet.runs.overview import overview, overview_json
     from ampere.integrations.dask import run_fleet
     from ampere.integrations.fleet_jobs import open_run
 
     place = _place(at, tls)
     planned = read_plan(plan)
-    members = read_fleet(fleet, begins=planned.begins)
-    tasks = read_jobs(jobs, members, load_models=load_models, begins=planned.begins)
+    zero = begun_at(keep) or planned.begins
+    members = read_fleet(fleet, begins=zero)
+    tasks = read_jobs(jobs, members, load_models=load_models, begins=zero)
     with open_run(keep, planned, members, tasks, patience_s=patience, say=say) as runner:
         try:
-            ended = run_fleet(runner, place, patience_s=patience, say=say)
+            ended = runner.settled or run_fleet(runner, place, patience_s=patience, say=say)
         except KeyboardInterrupt:
             raise Interrupted(f"the same command goes on from {keep}") from None
-        book = runner.book
+        book, trained = runner.book, runner.work.tasks
+    _teach(book, members, trained, fleet, tell)
     text = json_text(overview_json(book)) if as_json else overview(book).text()
     return Answer(text, 0 if ended else UNFINISHED)
+
+
+def _teach(book: Book, fleet: Fleet, tasks: Sequence[Task], path: Path, tell: bool) -> None:
+    """Have profiles learn what was metered, or say how."""
+    from ampere.fleet.files.members import profile_files
+    from ampere.fleet.runs.lessons import lessons_of, tell_profiles
+
+    rows, notes = lessons_of(book, fleet, tasks)
+    for text in notes:
+        say(text)
+    if tell:
+        for text in tell_profiles(rows, profile_files(path)):
+            say(text)
+    elif rows:
+        hint("profiles are as they were: the same command with --tell adds what was metered")
 
 
 def status(

@@ -46,7 +46,7 @@ class StrategyOptions:
         int,
         typer.Option(
             metavar="N",
-            help="At most so many in all; with method additive.",
+            help="At most so many, besides two that are repeated at the end; with method additive.",
             callback=at_most(MANY),
         ),
     ] = 40
@@ -132,10 +132,11 @@ def profile(
     end it comes back to two of them; with --sittings 2, once more after a pause.
     """
     from ampere import _api
+    from ampere.acquisition.families import remembered
 
     model = training.named(model)
     strategy = plan.strategy()
-    lenders = None if like_devices is None else lenders_of(like_devices, path)
+    lenders = None if like_devices is None else lenders_of(like_devices, path, by_calls=False)
     try:
         with closing(machine.open(model)) as device, progress() as watch:
             learned = _api.profile(
@@ -164,19 +165,22 @@ def profile(
             say(f"warning: {note}")
         return json_text(profile_row(learned, path))
     fed = f" --like-devices {shlex.quote(like_devices)}" if like_devices else ""
-    fed += f" --input {shlex.quote(training.input)}" if training.input else ""
+    known = learned.input_for(model)
+    if training.input and (known is None or known != remembered(training.input)):
+        fed += f" --input {shlex.quote(training.input)}"
     return (
         f"{learned!r}\n\nsaved in {path}; next:\n  ampere estimate {shlex.quote(model)}{fed}"
         f" --profile {shlex.quote(str(path))} --steps 2000"
     )
 
 
-def lenders_of(text: str, path: Path) -> Lenders:
+def lenders_of(text: str, path: Path, by_calls: bool) -> Lenders:
     """Other devices, that go with the profile as far as there is one yet."""
     from ampere.profiles.borrowing import make_lenders, read_entries
     from ampere.profiles.profile import Profile
 
-    return make_lenders(read_entries(text, path), Profile.load(path) if path.exists() else None)
+    own = Profile.load(path) if path.exists() else None
+    return make_lenders(read_entries(text, path), own, by_calls)
 
 
 def kept(path: Path) -> str:

@@ -65,6 +65,7 @@ def report(
             raise typer.BadParameter("--figures and --model go with a profile: this is a plan")
         page = _of_plan(path)
     else:
+        _refuse_what_is_neither(path)
         page = _of_profile(path, method, model, input)
     with written_together() as charts:
         if figures is not None:
@@ -76,6 +77,17 @@ def report(
         return json_text({"page": page_path, "figures": [str(chart) for chart in charts]})
     lines = [f"wrote {output}: open it in a browser"] if output is not None else []
     return "\n".join([*lines, *(f"wrote {chart}" for chart in charts)])
+
+
+def _refuse_what_is_neither(path: Path) -> None:
+    """What a plan is made from, or a page, is no plan yet."""
+    from ampere.errors import DataError
+
+    if path.suffix.lower() in (".toml", ".html"):
+        raise DataError(
+            f"{path} is neither a profile nor a plan: give what `ampere profile` or"
+            " `ampere schedule -o plan.json` wrote"
+        )
 
 
 def _of_plan(path: Path) -> Report:

@@ -13,7 +13,10 @@ from ampere.cli.options import AsJson, share
 from ampere.cli.shell import Answer, hint, json_text
 
 if TYPE_CHECKING:
+    from ampere.fleet.member import Fleet
     from ampere.fleet.plan import Plan
+    from ampere.fleet.runs.book import Book
+    from ampere.fleet.task import Task
 
 NOT_ALL = 3  # some jobs fit nowhere; the plan of the others is written
 
@@ -52,6 +55,15 @@ def schedule(
             metavar="TIME", help="When the plan begins: 2026-05-01T08:00:00Z. Default: now."
         ),
     ] = None,
+    after: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Plan what a run has left: the folder of its logbook, as `ampere fleet run` keeps"
+            " it.",
+            show_default=False,
+        ),
+    ] = None,
     load_models: Annotated[
         bool,
         typer.Option(
@@ -66,25 +78,50 @@ def schedule(
     Every battery holds for its whole queue, and every deadline is kept, each with the asked
     probability. Exit code 3 where some jobs fit nowhere: the plan of all others is printed and
     written all the same, with the least change that would let them fit.
+
+    With --after, what ran is left out, batteries are as its logbook told last, and plans know what
+    was metered; times in both files count from when the run began.
     """
     from ampere.fleet.files.jobs import read_jobs
     from ampere.fleet.files.members import read_fleet
+    from ampere.fleet.runs.logbook import read_logbook
     from ampere.fleet.schedule import schedule as make_plan
     from ampere.records.measurement import utc_now
 
     if output is not None:
         _refuse_what_is_no_plan(output)
-    begins = begins or utc_now()  # once: files may name moments
-    members = read_fleet(fleet, begins=begins)
-    tasks = read_jobs(jobs, members, load_models=load_models, begins=begins)
-    plan = make_plan(
-        members, tasks, confidence=confidence, objective=_weights(objective), begins=begins
-    )
+    goal, begins = _weights(objective), begins or utc_now()  # once: files may name moments
+    book = None if after is None else read_logbook(after)
+    zero = begins if book is None else book.opened.begins
+    members = read_fleet(fleet, begins=zero)
+    tasks = read_jobs(jobs, members, load_models=load_models, begins=zero)
+    if book is None:
+        plan = make_plan(members, tasks, confidence=confidence, objective=goal, begins=begins)
+    else:
+        plan = _rest(book, members, tasks, begins, confidence, goal)
     text = json_text(plan.to_json())
     if output is not None:
         _write(output, text)
         hint(f"wrote {output}: `ampere report {output} -o plan.html` shows it")
     return Answer(text if as_json else repr(plan), _code(plan))
+
+
+def _rest(
+    book: Book,
+    fleet: Fleet,
+    tasks: list[Task],
+    begins: str,
+    confidence: float,
+    objective: str | dict[str, float],
+) -> Plan:
+    """What a run has left, of the same jobs and devices."""
+    from ampere.fleet.runs.sequel import plan_after
+    from ampere.integrations.fleet_jobs import work_of
+
+    opened = work_of(fleet, tasks).opened(fleet, book.opened.run, book.opened.begins)
+    return plan_after(
+        book, fleet, tasks, opened, begins=begins, confidence=confidence, objective=objective
+    )
 
 
 def _code(plan: Plan) -> int:

@@ -6,10 +6,7 @@ import contextlib
 import json
 import math
 import os
-import re
-import shutil
 import sys
-import textwrap
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +15,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
+from ampere.cli.folding import folded
 from ampere.cli.streams import silence
 from ampere.cli.verbosity import Verbosity, speaking, verbosity
 from ampere.core.boundary.fields import LONG_TEXT
@@ -38,7 +36,6 @@ _EXTRAS = {  # packages that not everybody needs: how they are called, and what 
     "opentelemetry": ("OpenTelemetry", "opentelemetry"),
 }
 EVERYWHERE = ("--quiet", "--verbose", "--debug")  # options of `ampere` that commands take, too
-FACT = re.compile(r"\S+(?: \S+)*  +(?=\S)")  # its name, and the gap before its text
 BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 
 
@@ -133,30 +130,6 @@ def say(text: str) -> None:
         raise
     except OSError:  # a full disk: what was asked for is done all the same
         silence(sys.stderr)
-
-
-def folded(text: str) -> str:
-    """For people: long lines go on below where their text begins, after the name of a fact."""
-    columns = shutil.get_terminal_size().columns
-    lines = []
-    for line in text.splitlines():
-        begin = FACT.match(line)
-        name = begin[0] if begin else ""
-        rest = line[len(name) :]
-        # Rows of tables, and JSON, stay as they are.
-        if len(line) <= columns or "  " in rest or len(name) > columns // 2 or rest[:1] in "{[":
-            lines.append(line)
-            continue
-        below = " " * (len(name) or 2)
-        lines += textwrap.wrap(
-            rest,
-            columns,
-            initial_indent=name,
-            subsequent_indent=below,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-    return "\n".join(lines)
 
 
 def json_text(row: Mapping[str, Json] | Sequence[Json]) -> str:

@@ -78,7 +78,7 @@ def survey(
     from ampere.acquisition.survey import survey as survey_device
     from ampere.core.training import Training
 
-    lenders = None if like_devices is None else lenders_of(like_devices, path)
+    lenders = None if like_devices is None else lenders_of(like_devices, path, by_calls=True)
     try:
         with closing(machine.open()) as device, progress() as watch:
             learned = survey_device(

@@ -179,9 +179,7 @@ class Layer:
 
     @cached_property
     def calls(self) -> tuple[Layer, ...]:
-        """Its calls, each as a layer by itself; one whose calls nobody told is its own."""
-        if not self.work:
-            return (self,)
+        """Its calls, each as a layer by itself; none where nobody told them."""
         batch = self.kind.attributes.get("batch")
         samples = batch if isinstance(batch, int) and batch > 0 else None
         return tuple(replace(each.call(samples), count=self.count) for each in self.work)

@@ -12,7 +12,6 @@ No network is asked.
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -21,7 +20,7 @@ from pathlib import Path
 
 from ampere.core.boundary.fields import shown
 from ampere.core.boundary.hours import MOST, Column, Hours, read_hours
-from ampere.core.units import grams, percent
+from ampere.core.units import grams, money, percent
 from ampere.errors import DataError
 
 J_PER_KWH = 3.6e6
@@ -37,7 +36,6 @@ CURRENCIES = (
 )  # fmt: skip
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 CO2 = r"CO[2₂](?:[ -]?eq?)?"
-LEAST_DIGITS = 12  # behind the point; less money is none
 SHORTEST_S = 1.0  # of a window: clocks of stories tell seconds
 KNOWN = 0.9999  # share of a window from which on nothing is missing
 
@@ -65,11 +63,8 @@ class Rate:
         return f"{self.per_kwh:.4g}{unit}/kWh" + (f" ({self.source})" if self.source else "")
 
     def text(self, amount: float) -> str:
-        """An amount of the unit, with three digits: `2.71 mgCO2e`, `0.0145 EUR`."""
-        if self.unit == GRAMS:
-            return grams(amount)
-        digits = 2 - math.floor(math.log10(abs(amount))) if amount else 2
-        return f"{amount:.{min(max(digits, 2), LEAST_DIGITS)}f} {self.unit}"
+        """An amount of the unit, with three digits: `2.71 mgCO2e`, `0.0145 EUR`, `14.5 µEUR`."""
+        return grams(amount) if self.unit == GRAMS else money(amount, self.unit)
 
     def of(self, energy_j: float) -> float:
         """What so many joules emit or cost."""

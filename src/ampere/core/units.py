@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 UNKNOWN = "unknown"
+CENT, LEAST_MONEY = 0.01, 1e-12  # less money is none
 
 _PREFIXES = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
 
@@ -32,6 +33,14 @@ def watt_hours(energy_j: float) -> str:
 def grams(mass_g: float) -> str:
     """Emissions: `2.71 mgCO2e`, `1.20 kgCO2e`."""
     return _with_prefix(mass_g, "gCO2e")
+
+
+def money(amount: float, currency: str) -> str:
+    """`1.20 EUR`, `0.0145 EUR`; below a cent `14.5 µEUR`."""
+    if 0 < abs(amount) < CENT:
+        return _with_prefix(amount, currency) if abs(amount) >= LEAST_MONEY else f"0.00 {currency}"
+    digits = 2 - math.floor(math.log10(abs(amount))) if amount else 2
+    return f"{amount:.{max(digits, 2)}f} {currency}"
 
 
 def memory(size: float) -> str:

@@ -19,6 +19,7 @@ from ampere.core.boundary.tool import run_tool
 from ampere.core.description import describe
 from ampere.core.types import Json
 from ampere.core.workloads import Settings, Workload
+from ampere.devices.introduction import Introduction
 from ampere.devices.worker_archive import worker_archive
 from ampere.devices.worker_device import WorkerDevice
 from ampere.errors import DataError, DeviceError
@@ -29,6 +30,7 @@ SEND_S = 120.0
 ANSWER_S = 20.0
 LOST = (0, 255)  # what adb's shell, old or new, ends with when the connection does
 METER = "android"
+STUB = "mnn stub"  # a native worker that was built without MNN: native/stub_engine.cpp
 
 
 class AdbDevice(WorkerDevice):
@@ -44,6 +46,8 @@ class AdbDevice(WorkerDevice):
         adb: The adb executable here.
         patience_s: How long an answer may take, beyond what the steps themselves take.
     """
+
+    takes_stub = False  # whether its worker may be one that trains nothing, to test the protocol
 
     def __init__(
         self,
@@ -73,6 +77,15 @@ class AdbDevice(WorkerDevice):
         name, _ = self._file()
         run = "" if self._native else f"{shlex.quote(self._python)} -u "
         return [*self._adb, "shell", "-T", f"exec {run}{FOLDER}/{name}"]
+
+    def _introduce(self) -> Introduction:
+        introduction = super()._introduce()
+        if introduction.framework == STUB and not self.takes_stub:
+            raise DeviceError(
+                "the native worker was built without MNN, and trains nothing: build it with"
+                " cmake -S native -DMNN_DIR=/path/to/MNN"
+            )
+        return introduction
 
     def _file(self) -> tuple[str, bytes]:
         """The worker's file: a name that says what is in it, and its bytes."""

@@ -14,7 +14,7 @@ device can draw.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -31,14 +31,15 @@ from ampere.estimators.encoding import (
     LAYERS,
     STEP,
     Encoder,
+    Networks,
     bounds_by_kind,
     count,
     depth_context,
     depth_of,
     distinct,
     in_order,
+    is_beyond,
     is_call,
-    numbers_of,
 )
 from ampere.estimators.lending.borrowing import borrow
 from ampere.estimators.lending.lenders import Lenders
@@ -49,6 +50,8 @@ from ampere.estimators.processes.sum_process import SumProcess
 from ampere.estimators.rejection import (
     absurd,
     gross_faults,
+    odd_seconds,
+    open_seconds,
     suspects,
     wrong_joules,
     wrong_seconds,
@@ -60,7 +63,6 @@ from ampere.records.measurement import Measurement
 ROUGH = 0.1  # relative scatter above which the user is told
 NOTABLE = 0.03  # relative difference between a network and its layers that is worth telling
 CONTRADICTED = 3.0  # log odds against the lenders (20 to 1), from which on they are left out
-
 DEEPER = 0.5  # octaves beyond the deepest measured network that are worth telling
 ADVICE = "profile the largest that you will ask about (--candidate), or add --after-steps 20"
 
@@ -92,7 +94,7 @@ class AdditiveFit:
         whole = (*covered, STEP)
         pairs = [(layer, STEP) for layer in whole]
         networks = [*((layer,) for layer in whole), *pairs, whole, whole]
-        *costs, mean, total = self.costs(networks, depth_context(covered), noisy=True)
+        *costs, mean, total = self.costs(distinct(networks), depth_context(covered), noisy=True)
         lines = tuple(
             Line(layer, cost, self.is_extrapolated(layer), self._is_borrowed(layer))
             for layer, cost in zip(whole, costs[: len(whole)], strict=True)
@@ -127,7 +129,7 @@ class AdditiveFit:
 
     def alone(self, layers: Sequence[Layer]) -> list[Cost]:
         """What each of these layers costs in a network as small as a variant; they are covered."""
-        return self.costs([[layer] for layer in layers], context=0.0, noisy=False)
+        return self.costs(distinct([[layer] for layer in layers]), context=0.0, noisy=False)
 
     def tell(self, *rows: Measurement) -> AdditiveFit:
         """The fit with more rows; coefficients and hyper-parameters stay.
@@ -166,7 +168,8 @@ class AdditiveFit:
         """Why a row cannot be true, if it cannot; of a survey only what is far from any sense."""
         if not self.of_calls:
             return wrong_joules(row, self) or wrong_seconds(row, self)
-        (cost,) = self.costs([(*row.layers, STEP)], depth_context(row.layers), noisy=False)
+        told, context = distinct([(*row.layers, STEP)]), depth_context(row.layers)
+        (cost,) = self.costs(told, context, noisy=False)
         return absurd(row, cost)
 
     def seconds(self, networks: Sequence[Sequence[Layer]]) -> Array:
@@ -174,8 +177,8 @@ class AdditiveFit:
         if self.time is None:
             return np.zeros(len(networks))
         layers, counts = distinct(networks)
-        encoded = per_joule(self.encoder.encode(layers), self.energy)
-        return counts @ self.time.costs(encoded)
+        encoded = self.encoder.encode(layers)
+        return counts @ self.time.costs(per_joule(encoded, self.energy.costs(encoded)))
 
     def _is_timed(self, layers: Sequence[Layer]) -> bool:
         """Whether seconds of any of their operations are known; foreign ones tell nothing."""
@@ -188,16 +191,12 @@ class AdditiveFit:
 
     def is_extrapolated(self, layer: Layer) -> bool:
         """Whether widths or attributes lie outside those of its kind that were measured."""
-        bounds = self.bounds.get(layer.kind.name, {})
-        return any(
-            name not in bounds or not bounds[name][0] <= value <= bounds[name][1]
-            for name, value in numbers_of(layer).items()
-        )
+        return is_beyond(layer, self.bounds.get(layer.kind.name, {}))
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """What a user should know of how well layers add up here."""
-        texts = [f"left out: {rejection.reason}" for rejection in self.rejected]
+        texts = [f"left out: {each.reason}" for each in self.rejected] + open_seconds(self.timed)
         if self.refused:
             names = ", ".join(self.refused)
             texts.append(f"nothing is borrowed from {names}: the rows here are likelier without")
@@ -222,10 +221,10 @@ class AdditiveFit:
                 )
         return tuple(texts)
 
-    def costs(self, networks: Sequence[Sequence[Layer]], context: float, noisy: bool) -> list[Cost]:
+    def costs(self, networks: Networks, context: float, noisy: bool) -> list[Cost]:
         """What networks cost in a context; the last with the noise of a measurement, if wanted."""
-        layers, counts = distinct(networks)
-        contexts = np.full(len(networks), context)
+        layers, counts = networks
+        contexts = np.full(len(counts), context)
 
         def spread(process: SumProcess, mean: Array, var: Array) -> Array:
             doubt = var.copy()
@@ -234,13 +233,15 @@ class AdditiveFit:
             return np.asarray(inflation(process.rows.moments) * np.sqrt(doubt) * mean)
 
         encoded = self.encoder.encode(layers)
-        joules, var = self.energy.expected(encoded, counts, contexts)
-        columns = [joules, spread(self.energy, joules, var)]
+        asked = self.energy.ask(encoded, counts, contexts)
+        var = self.energy.left_open(asked)
+        columns = [asked.total, spread(self.energy, asked.total, var)]
         if self.time is not None and self._is_timed(layers):
-            per = per_joule(encoded, self.energy)
-            seconds, time_var = self.time.expected(per, counts, contexts)
-            _, left_open = self._by_the_clock.expected(encoded, counts, contexts)
-            time_var = time_var + np.minimum(left_open, var)
+            seconds, time_var = self.time.expected(per_joule(encoded, asked.cost), counts, contexts)
+            clock = self._by_the_clock
+            same = len(clock.rows) == len(self.energy.rows)
+            asked = asked if same else clock.ask(encoded, counts, contexts)
+            time_var = time_var + np.minimum(clock.left_open(asked), var)
             columns += [seconds, spread(self.time, seconds, time_var)]
         return [Cost(*map(float, numbers)) for numbers in zip(*columns, strict=True)]
 
@@ -283,7 +284,7 @@ def fit_additive(
         fit = without if len(wrong) == len(doubted) else _fit(rows, drift, fit)
     if lenders is not None:
         fit = _borrowing(fit, drift, lenders)
-    fit, late = _without_wrong_seconds(_timed(fit, with_seconds(rows), drift=usual), usual)
+    fit, late = _with_true_seconds(fit, with_seconds(rows), usual)
     return replace(fit, rejected=(*rejected, *late), unused=unused)
 
 
@@ -305,9 +306,8 @@ def rebuild_additive(
     some = some_rows(every)
     rows = [row for row in some if id(row) not in faulty]
     unused = len(every) - len(some)
-    lent = lenders if energy.lent else None
     fit = replace(
-        _conditioned(rows, energy, lenders=lent),
+        _conditioned(rows, energy, lenders=lenders if energy.lent else None),
         rejected=tuple(rejected),
         unused=unused,
         refused=() if lenders is None or energy.lent else lenders.names,
@@ -317,20 +317,21 @@ def rebuild_additive(
     return _timed(fit, [row for row in with_seconds(rows) if id(row) not in mistimed], time)
 
 
-def _without_wrong_seconds(fit: AdditiveFit, drift: float) -> tuple[AdditiveFit, list[Rejection]]:
-    """The fit without seconds that all others contradict; the joules beside them are kept."""
-    timed = fit.timed
-    doubted = suspects(fit.time) if fit.time else []
-    if not doubted:
-        return fit, []
-    others = [row for i, row in enumerate(timed) if i not in doubted]
-    without = _timed(fit, others, drift=drift)
-    wrong = {i: reason for i in doubted if (reason := wrong_seconds(timed[i], without))}
-    if not wrong:
-        return fit, []
-    kept = [row for i, row in enumerate(timed) if i not in wrong]
-    rejected = [Rejection(timed[i], reason, seconds_only=True) for i, reason in wrong.items()]
-    return _timed(fit, kept, drift=drift), rejected
+def _with_true_seconds(
+    fit: AdditiveFit, timed: Sequence[Measurement], drift: float
+) -> tuple[AdditiveFit, list[Rejection]]:
+    """The fit with seconds, but for those that all others contradict; their joules are kept."""
+
+    def without(some: Container[int]) -> AdditiveFit:
+        return _timed(fit, [row for i, row in enumerate(timed) if i not in some], drift=drift)
+
+    wrong = odd_seconds(timed)
+    told = without(wrong)
+    if told.time and (doubted := suspects(told.time)):  # of many rows, where none was odd
+        others = without(doubted)
+        wrong = {i: reason for i in doubted if (reason := wrong_seconds(timed[i], others))}
+        told = without(wrong) if wrong else told
+    return told, [Rejection(timed[i], reason, seconds_only=True) for i, reason in wrong.items()]
 
 
 def _fit(

@@ -17,7 +17,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +89,10 @@ def depth_of(layers: Iterable[Layer]) -> int:
 def is_call(layer: Layer) -> bool:
     """Whether it stands for calls, of whatever layers."""
     return SIZE in layer.kind.attributes
+
+
+# Distinct layers, and how many of each every network has, (t, L).
+Networks: TypeAlias = "tuple[list[Layer], Array]"
 
 
 class Lent(NamedTuple):
@@ -330,6 +334,14 @@ def numbers_of(layer: Layer) -> dict[str, float]:
     return {**layer.widths, **known}
 
 
+def is_beyond(layer: Layer, bounds: Mapping[str, tuple[float, float]]) -> bool:
+    """Whether any of its numbers lies outside of its bounds, or has none."""
+    return any(
+        name not in bounds or not bounds[name][0] <= value <= bounds[name][1]
+        for name, value in numbers_of(layer).items()
+    )
+
+
 def in_order(rows: Iterable[Measurement]) -> list[Measurement]:
     """Rows in an order that does not depend on when they were told."""
 
@@ -340,19 +352,25 @@ def in_order(rows: Iterable[Measurement]) -> list[Measurement]:
     return sorted(rows, key=place)
 
 
-def distinct(networks: Sequence[Sequence[Layer]]) -> tuple[list[Layer], Array]:
+def distinct(networks: Sequence[Sequence[Layer]]) -> Networks:
     """The different layers of some networks, and how many of each every network has."""
     index: dict[LayerIdentity, int] = {}
     layers: list[Layer] = []
+    numbers: list[int] = []
     for network in networks:
         for layer in network:
-            number = index.get(layer.identity)
-            if number is None:
-                index[layer.identity] = len(layers)
+            number = index.setdefault(layer.identity, len(layers))
+            if number == len(layers):
                 layers.append(layer)
             elif layers[number].features.flops is None:  # it may be counted in one row only
                 layers[number] = layer
-    return layers, count(networks, layers)
+            numbers.append(number)
+    counts = np.zeros((len(networks), len(layers)))
+    lengths = np.array([len(network) for network in networks], int)
+    rows = np.repeat(np.arange(len(networks)), lengths)
+    amounts = [layer.count * layer.part for network in networks for layer in network]
+    np.add.at(counts, (rows, np.array(numbers, int)), amounts)
+    return layers, counts
 
 
 def count(networks: Sequence[Sequence[Layer]], layers: Sequence[Layer]) -> Array:

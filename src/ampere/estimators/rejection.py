@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ampere.core import units
 from ampere.core.arrays import Array
 from ampere.estimators.base import Cost, Fit
 from ampere.estimators.baselines.roofline import fit_mean
@@ -65,6 +66,48 @@ def _odd_one_out(rows: Sequence[Measurement], joules: Array) -> dict[int, str]:
     sizes = counts @ expand(encoded, np.ones((len(np.unique(encoded.op)), FEATURES)))
     wrong = {i: off for i, off in odd.items() if not _is_explained(i, sizes, joules)}
     return {i: _gross(rows[i], off) for i, off in wrong.items()} if len(odd) == 1 else {}
+
+
+def odd_seconds(rows: Sequence[Measurement]) -> dict[int, str]:
+    """Of a few rows the only one whose seconds make watts that all others agree against.
+
+    What a device draws differs by a few times between networks, whatever their sizes are.
+    """
+    watts = _watts(rows)
+    odd = {}
+    for i in range(len(rows)) if FEW <= len(rows) < ENOUGH else ():
+        others = np.delete(watts, i)
+        usual = math.exp(np.log(others).mean())
+        if _apart(others, usual) < AGREE and _apart(watts[i], usual) > GROSS:
+            odd[i] = (
+                f"the seconds of {rows[i]!r} make it {units.watts(watts[i])}, and all other rows"
+                f" draw about {units.watts(usual)}"
+            )
+    return odd if len(odd) == 1 else {}
+
+
+def open_seconds(rows: Sequence[Measurement]) -> list[str]:
+    """Whether a few rows contradict each other so much, and nobody can say which one is wrong."""
+    if not 1 < len(rows) < ENOUGH:
+        return []
+    watts = _watts(rows)
+    least, most = float(watts.min()), float(watts.max())
+    if _apart(watts, least) <= GROSS:
+        return []
+    return [
+        f"joules and seconds of {len(rows)} rows make {units.watts(least)} to {units.watts(most)}:"
+        " some of them are wrong, and so few rows do not tell which; measure more"
+    ]
+
+
+def _watts(rows: Sequence[Measurement]) -> Array:
+    """What each of these rows with seconds drew."""
+    return np.array([row.energy_j / row.time_s for row in rows])
+
+
+def _apart(watts: Array, usual: float) -> float:
+    """How far the farthest of them is from what is usual, in logarithms."""
+    return float(np.abs(np.log(watts / usual)).max())
 
 
 def _is_explained(i: int, sizes: Array, joules: Array) -> bool:

@@ -42,9 +42,9 @@ def time_error(row: Measurement) -> float:
     return math.hypot(float(kept.std(ddof=1) / kept.mean()) / math.sqrt(len(kept)), row.doubt)
 
 
-def per_joule(layers: Layers, energy: SumProcess) -> Layers:
+def per_joule(layers: Layers, joules: Array) -> Layers:
     """Layers whose mean seconds are proportional to their joules."""
-    return replace(layers, features=energy.costs(layers)[:, None], lent=np.zeros((len(layers), 0)))
+    return replace(layers, features=joules[:, None], lent=np.zeros((len(layers), 0)))
 
 
 def learn_seconds(
@@ -65,7 +65,7 @@ def learn_seconds(
     """
     known_std = np.array([time_error(row) for row in rows])
     seconds = replace(arrays_of(rows, counts, [row.time_s for row in rows]), known_std=known_std)
-    encoded = per_joule(energy.layers, energy)
+    encoded = per_joule(energy.layers, energy.costs(energy.layers))
     if solution is not None:
         return sum_process.condition(encoded, seconds, solution)
     assumed = replace(PER_JOULE, slow=seen_drift(rows, drift, "time_s"))

@@ -1,8 +1,8 @@
 """Solutions: what a fit searched for, as plain data; with the same rows it makes the same fit.
 
-Coefficients, hyper-parameters and the numbers of the rows left out are few, and finding them is
-what takes time. A fit is made of them and the rows without searching, with the same operations in
-the same order, so it gives the same numbers.
+Coefficients, hyper-parameters, the numbers of the rows left out and the point where the posterior
+is densest are few, and finding them is what takes time. A fit is made of them and the rows without
+searching, with the same operations in the same order, so it gives the same numbers.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ampere.core.arrays import Array
 from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, rebuild_additive
 from ampere.estimators.base import Rejection
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.paper import KindHyper, PaperFit, fit_paper
+from ampere.estimators.places import STAIRS
 from ampere.estimators.processes import gp, mode
 from ampere.estimators.processes.covariance import Hyper
 from ampere.estimators.processes.likelihood import SCALES
+from ampere.estimators.processes.sum_process import SumProcess
 from ampere.estimators.survey import SurveyFit, is_survey, rebuild_survey
 from ampere.records.measurement import Measurement
 
@@ -44,8 +47,8 @@ def solution_of(
     numbers = {id(row): number for number, row in enumerate(measurements)}
     sums = fit.calls if isinstance(fit, SurveyFit) else fit
     return {
-        "energy": _sums_to_json(sums.energy.solution),
-        "time": None if sums.time is None else _sums_to_json(sums.time.solution),
+        "energy": _sums_to_json(sums.energy),
+        "time": None if sums.time is None else _sums_to_json(sums.time),
         "rejected": [
             {
                 "row": numbers[id(rejection.row)],
@@ -108,14 +111,15 @@ def _refuse_insane(fit: AdditiveFit) -> None:
             raise DataError("its numbers are not finite")
 
 
-def _sums_to_json(solution: mode.Solution) -> Json:
-    hyper = solution.hyper
+def _sums_to_json(process: SumProcess) -> Json:
+    solution, hyper = process.solution, process.hyper
     return {
         "hyper": {name: getattr(hyper, name) for name in NUMBERS} | {"lengths": [*hyper.lengths]},
         "beta": solution.beta.tolist(),
         "log_density": solution.log_density,
         "rounded": solution.rounded,
         "lent": solution.lent,
+        "at": {name: values.tolist() for name, values in process.at._asdict().items()},
     }
 
 
@@ -129,7 +133,22 @@ def _sums_from_json(row: Mapping[str, Json]) -> mode.Solution:
     rounded, lent = row["rounded"], row["lent"]
     if not isinstance(rounded, bool) or not isinstance(lent, bool):
         raise DataError(f"features are rounded or lent, or not: {rounded!r:.80}, {lent!r:.80}")
-    return mode.Solution(Hyper(**scales, lengths=lengths), beta, density, rounded, lent)
+    hyper = Hyper(**scales, lengths=lengths)
+    return mode.Solution(hyper, beta, density, rounded, lent, _point_from_json(row["at"], beta))
+
+
+def _point_from_json(row: Mapping[str, Json], beta: Array) -> mode.Point:
+    """Its shapes are compared with those of the rows' layers where it is used (`Search`)."""
+    tables = {"b": beta.shape[1], "gamma": STAIRS, "delta": beta.shape[1]}  # their columns
+    values = {
+        name: np.array(row[name], float).reshape(-1, tables[name])
+        if name in tables
+        else np.array(row[name], float)
+        for name in mode.Point._fields
+    }
+    if not all(np.isfinite(each).all() for each in values.values()):
+        raise DataError("a point has numbers that are not finite")
+    return mode.Point(**values)
 
 
 def _gp_to_json(hyper: gp.Hyperparameters) -> Json:

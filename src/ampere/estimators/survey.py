@@ -2,25 +2,26 @@
 
 A layer is a sum of calls (`Layer.work`), and the additive method learns what the parts of sums
 cost, whatever they are: here calls take the place of layers. So a layer of a kind that was never
-measured is a sum of calls that were. Layers whose calls nobody recorded stay as they are.
+measured is a sum of calls that were. Layers whose calls nobody recorded stay whole, and are kept
+apart from calls.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
 
 import numpy as np
 
-from ampere.core.layers import Layer, LayerIdentity
+from ampere.core.arrays import Array
+from ampere.core.layers import Layer
 from ampere.estimators.additive import AdditiveFit, fit_additive, rebuild_additive
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, Share
 from ampere.estimators.drift import STEADY
-from ampere.estimators.encoding import STEP, calls_in, depth_context
+from ampere.estimators.encoding import STEP, calls_in, depth_context, distinct, is_call
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.processes.mode import Solution
 from ampere.estimators.processes.sum_process import SumProcess
@@ -34,8 +35,19 @@ NOTABLE = 0.1  # share of what is not known well, from which a line or an operat
 
 
 def calls_of(layers: Sequence[Layer]) -> tuple[Layer, ...]:
-    """The calls of layers, each as a layer by itself; a layer without calls is its own."""
-    return tuple(call for layer in layers for call in layer.calls)
+    """The calls of layers, each as a layer by itself; one whose calls nobody told is one whole."""
+    return tuple(
+        call for layer in layers for call in (layer.calls if layer.work else (_whole(layer),))
+    )
+
+
+def _whole(layer: Layer) -> Layer:
+    """A layer among calls: a layer `linear` is more than the call `linear`, so it is named so."""
+    if is_call(layer):
+        return layer
+    kind = layer.kind
+    named = replace(kind, name=f"{kind.name} (layer)", operation=f"{kind.operation} (layer)")
+    return replace(layer, kind=named)
 
 
 def is_survey(measurements: Iterable[Measurement]) -> bool:
@@ -58,49 +70,54 @@ class SurveyFit:
 
     def predict(self, layers: Sequence[Layer]) -> Prediction:
         """Lines of layers, shares of operations, and the total, of one posterior."""
-        calls = calls_of(layers)
         encoder = self.calls.encoder
-        covered = [layer for layer in layers if all(map(encoder.covers, layer.calls))]
-        known = (encoder.operation(call) in encoder.operations for call in calls)
-        if not covered or not any(known):
+        told = [(layer, calls_of((layer,))) for layer in layers]
+        familiar = {
+            encoder.operation(call) in encoder.operations for _, calls in told for call in calls
+        }
+        covered = [each for each in told if all(map(encoder.covers, each[1]))]
+        if not covered or True not in familiar:
             return Prediction((), Cost(math.nan, math.nan), tuple(layers))
-        uncovered = tuple(layer for layer in layers if layer not in covered)
-        operations = _by_operation(calls_of(covered))
-        alone = [layer.calls for layer in covered] + [(STEP,)]
-        whole = (*calls_of(covered), STEP)
-        single = list({call.identity: replace(call, count=1, part=1.0) for call in whole}.values())
-        networks = [*alone, *operations.values(), *((call,) for call in single), whole, whole]
-        context = depth_context(whole)
-        answers = self.calls.costs(networks, context, noisy=True)
+        named = [layer for layer, _ in covered]
+        whole = (*(call for _, calls in covered for call in calls), STEP)
+        different, lines = distinct([*(calls for _, calls in covered), (STEP,)])
+        every = lines.sum(0)
+        operations = _by_operation(different, every)
+        asked = np.vstack([lines, *operations.values(), np.eye(len(different)), every, every])
+        answers = self.calls.costs((different, asked), depth_context(whole), noisy=True)
         *costs, mean, total = map(self._stretched, answers)
-        of_call = dict(zip((call.identity for call in single), costs[-len(single) :], strict=True))
-        lines = tuple(
-            Line(
-                layer,
-                cost,
-                extrapolated=_share(parts, of_call, self.calls.is_extrapolated) > NOTABLE,
-                borrowed=_share(parts, of_call, self._is_new) > NOTABLE,
-            )
-            for layer, parts, cost in zip((*covered, STEP), alone, costs, strict=False)
-        )
-        shares = tuple(
-            Share(
-                name,
-                cost,
-                extrapolated=_share(parts, of_call, self.calls.is_extrapolated),
-                borrowed=_share(parts, of_call, self._is_new),
-            )
-            for (name, parts), cost in zip(operations.items(), costs[len(alone) :], strict=False)
-        )
+        of_lines, costs = costs[: len(lines)], costs[len(lines) :]
+        of_operations, singles = costs[: len(operations)], costs[len(operations) :]
+        marks_of = self._marks(different, singles)
         return Prediction(
-            lines,
+            tuple(
+                Line(layer, cost, *(share > NOTABLE for share in marks_of(counts)))
+                for layer, cost, counts in zip([*named, STEP], of_lines, lines, strict=True)
+            ),
             total,
-            uncovered,
+            tuple(layer for layer, calls in told if not all(map(encoder.covers, calls))),
             mean.energy_j_std,
             doubts=self._doubts(whole),
-            shares=shares,
+            shares=tuple(
+                Share(name, cost, *marks_of(counts))
+                for (name, counts), cost in zip(operations.items(), of_operations, strict=True)
+            ),
             lent=self.calls.lent(whole),
         )
+
+    def _marks(
+        self, calls: Sequence[Layer], costs: Sequence[Cost]
+    ) -> Callable[[Array], tuple[float, float]]:
+        """Of so many of each call: which share of the joules is extrapolated, which borrowed."""
+        energy_j = np.array([cost.energy_j for cost in costs])
+        beyond = energy_j * np.array([self.calls.is_extrapolated(call) for call in calls])
+        new = energy_j * np.array([not self.calls.encoder.knows(call) for call in calls])
+
+        def shares(counts: Array) -> tuple[float, float]:
+            total_j = max(float(counts @ energy_j), TINY)
+            return float(counts @ beyond) / total_j, float(counts @ new) / total_j
+
+        return shares
 
     def _doubts(self, calls: Sequence[Layer]) -> tuple[str, ...]:
         """What a network has that no surveyed one had."""
@@ -124,9 +141,6 @@ class SurveyFit:
         time_std = None if cost.time_s_std is None else self.time_stretch * cost.time_s_std
         return replace(cost, energy_j_std=self.stretch * cost.energy_j_std, time_s_std=time_std)
 
-    def _is_new(self, call: Layer) -> bool:
-        return not self.calls.encoder.knows(call)
-
     def tell(self, row: Measurement) -> SurveyFit:
         """The fit with one more row; see `AdditiveFit.tell`."""
         return replace(self, calls=self.calls.tell(by_calls(row)))
@@ -146,22 +160,11 @@ def stretch_of(process: SumProcess) -> float:
     return max(far / NormalDist().inv_cdf((1 + INSIDE) / 2), 1.0)
 
 
-def _share(
-    calls: Sequence[Layer],
-    of_call: Mapping[LayerIdentity, Cost],
-    is_so: Callable[[Layer], bool],
-) -> float:
-    """The share of some calls' joules that is of a certain sort."""
-    joules = [of_call[call.identity].energy_j * call.count * call.part for call in calls]
-    those = math.fsum(j for j, call in zip(joules, calls, strict=True) if is_so(call))
-    return those / max(math.fsum(joules), TINY)
-
-
-def _by_operation(calls: Sequence[Layer]) -> dict[str, tuple[Layer, ...]]:
-    groups: defaultdict[str, list[Layer]] = defaultdict(list)
-    for call in calls:
-        groups[call.kind.operation].append(call)
-    return {name: tuple(group) for name, group in groups.items()}
+def _by_operation(calls: Sequence[Layer], counts: Array) -> dict[str, Array]:
+    """How many of each call a network has, operation by operation."""
+    operations = dict.fromkeys(call.kind.operation for call in calls if call.kind != STEP.kind)
+    of_each = np.array([call.kind.operation for call in calls])
+    return {name: counts * (of_each == name) for name in operations}
 
 
 def fit_survey(

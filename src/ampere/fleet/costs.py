@@ -19,7 +19,7 @@ from ampere.core.arrays import Array, Ints
 from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.core.units import plural
-from ampere.errors import AmpereError, DataError, NotCovered
+from ampere.errors import AmpereError, DataError, MissingLibrary, NotCovered
 from ampere.estimators.encoding import STEP
 from ampere.estimators.together import shared_errors
 from ampere.fleet.member import Fleet, Member
@@ -49,6 +49,7 @@ class Costs:
             same error.
         reasons: Why a task cannot run on a member.
         unreadable: Tasks whose model cannot be read, whoever should run it.
+        uninstalled: Those of them that only want a package here.
         warnings: What a reader should know.
     """
 
@@ -60,6 +61,7 @@ class Costs:
     time_std: Array
     reasons: Mapping[tuple[int, int], str] = field(default_factory=dict)
     unreadable: frozenset[int] = frozenset()
+    uninstalled: frozenset[int] = frozenset()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -84,6 +86,9 @@ class Costs:
                 if (task, member) in self.reasons
             },
             unreadable=frozenset(row for row, task in enumerate(tasks) if task in self.unreadable),
+            uninstalled=frozenset(
+                row for row, task in enumerate(tasks) if task in self.uninstalled
+            ),
             warnings=self.warnings,
         )
 
@@ -158,6 +163,7 @@ def estimate_costs(fleet: Fleet, tasks: Sequence[Task]) -> Costs:
             for task, reason in column.reasons.items()
         },
         unreadable=frozenset().union(*(column.unreadable for column in columns)),
+        uninstalled=frozenset().union(*(column.uninstalled for column in columns)),
         warnings=tuple(dict.fromkeys(text for column in columns for text in column.warnings)),
     )
 
@@ -188,6 +194,7 @@ class _Column:
         self.shared = np.zeros((tasks, 1))
         self.reasons: dict[int, str] = {}
         self.unreadable: set[int] = set()
+        self.uninstalled: set[int] = set()
         self.warnings: list[str] = []
 
 
@@ -218,6 +225,8 @@ def _column(member: Member, tasks: Sequence[Task], reader: _Reader) -> _Column:
             column.reasons[index] = str(error)
             if not isinstance(error, NotCovered):
                 column.unreadable.add(index)
+            if isinstance(error, MissingLibrary):
+                column.uninstalled.add(index)
     for index, each in asked.items():
         _fill(column, index, each.whole)
     untimed = [index for index, each in asked.items() if each.whole.time_s is None]

@@ -3,7 +3,8 @@
     done = [Done("digits", "phone", steps=4000, energy_j=310.0, time_s=95.0)]
     plan = replan(plan, fleet_now, tasks, done, now_s=600)
 
-What ran teaches the members' profiles (`learned`); what is left of a task is a task.
+What ran teaches the members' profiles (`learned`), as far as it was metered as they were; what is
+left of a task is a task.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from ampere.fleet.plan import Plan, Unplaced
 from ampere.fleet.schedule import schedule
 from ampere.fleet.task import Task
 from ampere.meters.base import Provenance
-from ampere.profiles.profile import Profile
 from ampere.records.measurement import Measurement
 
 
@@ -36,7 +36,7 @@ class Done:
         energy_j: What they took, with validation and loading where the job has them; None if
             nobody metered.
         time_s: Seconds of them.
-        provenance: Where the joules come from.
+        provenance: Where the joules come from; as those of the member's profile if nothing is said.
     """
 
     job: str
@@ -44,7 +44,7 @@ class Done:
     steps: int
     energy_j: float | None = None
     time_s: float | None = None
-    provenance: Provenance = Provenance.EXTERNAL
+    provenance: Provenance | None = None
 
     def __post_init__(self) -> None:
         if self.steps < 0:
@@ -72,28 +72,51 @@ def replan(
         tasks: All of them, as they were given: their seconds count from the plan's begin.
         done: What ran since.
         now_s: Seconds since the plan began.
-        learn: Whether metered joules teach the members' profiles.
-        objective: Another one; needed if the plan's was a mix.
+        learn: Whether metered joules teach the members' profiles; the plan warns of those that
+            cannot.
+        objective: Another one.
 
     Raises:
         DataError: Something ran that nobody planned, or nothing is left to be planned.
     """
-    if learn:
-        fleet = learned(fleet, tasks, done)
+    begins = datetime.fromisoformat(plan.begins) + timedelta(seconds=now_s)
+    return plan_rest(
+        fleet,
+        tasks,
+        done,
+        now_s=now_s,
+        begins=begins.isoformat(timespec="seconds"),
+        confidence=plan.confidence,
+        objective=plan.objective if objective is None else objective,
+        learn=learn,
+    )
+
+
+def plan_rest(
+    fleet: Fleet,
+    tasks: Sequence[Task],
+    done: Sequence[Done],
+    *,
+    now_s: float,
+    begins: str,
+    confidence: float,
+    objective: str | Mapping[str, float],
+    learn: bool = True,
+) -> Plan:
+    """The same, as `replan` and `schedule` take it: `begins` is the moment of `now_s`."""
     rest, late = remaining(fleet, tasks, done, now_s)
     if not rest and not late:
         raise DataError("all jobs are done: there is nothing to plan again")
-    begins = datetime.fromisoformat(plan.begins) + timedelta(seconds=now_s)
     if not rest:
-        raise DataError(f"the deadlines of {', '.join(each.job for each in late)} have passed")
-    again = schedule(
-        fleet,
-        rest,
-        confidence=plan.confidence,
-        objective=plan.objective if objective is None else objective,
-        begins=begins.isoformat(timespec="seconds"),
+        told = "; ".join(f"{each.job}: {each.reason}" for each in late)
+        raise DataError(f"nothing is left that can be planned: {told}")
+    fleet, notes = learned(fleet, tasks, done) if learn else (fleet, ())
+    again = schedule(fleet, rest, confidence=confidence, objective=objective, begins=begins)
+    return replace(
+        again,
+        unplaced=(*again.unplaced, *late),
+        warnings=(*again.warnings, *notes),
     )
-    return replace(again, unplaced=(*again.unplaced, *late))
 
 
 def as_of(fleet: Fleet, now_s: float, charges_j: Mapping[str, float]) -> Fleet:
@@ -119,6 +142,8 @@ def as_of(fleet: Fleet, now_s: float, charges_j: Mapping[str, float]) -> Fleet:
                     charging=tuple(charging),
                 )
             )
+    if not members:
+        raise DataError("no member of the fleet is there any more: give them later times")
     return Fleet(tuple(members))
 
 
@@ -177,37 +202,53 @@ def _left(fleet: Fleet, task: Task, ran: int) -> Task | None:
     return replace(task, job=job.remaining(steps - ran, steps))
 
 
-def learned(fleet: Fleet, tasks: Sequence[Task], done: Sequence[Done]) -> Fleet:
-    """The fleet whose profiles know what was metered; files stay as they are."""
+def learned(
+    fleet: Fleet, tasks: Sequence[Task], done: Sequence[Done]
+) -> tuple[Fleet, tuple[str, ...]]:
+    """The fleet whose profiles know what was metered, and why they do not know the rest.
+
+    Files stay as they are; what ran on others tells nothing of these members.
+    """
     by_name = {task.name: task for task in tasks}
-    profiles = {member.name: member.profile for member in fleet}
+    profiles, notes = {member.name: member.profile for member in fleet}, []
     for each in done:
         if each.energy_j is None or not each.steps or each.member not in profiles:
             continue
         member = replace(fleet.find(each.member), profile=profiles[each.member])
-        profiles[each.member] = _taught(member, by_name[each.job], each)
-    return Fleet(tuple(replace(each, profile=profiles[each.name]) for each in fleet))
+        try:
+            row = lesson_of(member, by_name[each.job], each)
+            profiles[each.member] = member.profile.tell(row)
+        except AmpereError as error:  # it ran all the same
+            notes.append(f"what {each.job} took on {each.member} is not learned: {error}")
+    members = (replace(each, profile=profiles[each.name]) for each in fleet)
+    return Fleet(tuple(members)), tuple(notes)
 
 
-def _taught(member: Member, task: Task, done: Done) -> Profile:
-    """The profile with the job's mean step; validation and loading are taken out as estimated."""
+def lesson_of(member: Member, task: Task, done: Done, sitting: str = "") -> Measurement:
+    """The job's mean step as a row for a profile, without validation and loading as estimated.
+
+    Raises:
+        AmpereError: It teaches nothing, and why.
+    """
     profile = member.profile
-    try:
-        asked = ask(member, replace(task, members=()))
-    except AmpereError:  # it ran all the same, but tells nothing of kinds that are known
-        return profile
+    provenance = done.provenance or profile.provenance
+    if done.energy_j is None or not done.steps:
+        raise DataError("nobody metered a step of it")
+    if profile.provenance is not provenance:
+        raise DataError(
+            f"its joules are {provenance.origin}, those of the profile {profile.provenance.origin}"
+        )
+    asked = ask(member, replace(task, members=()))
     step, whole = asked.step, asked.whole
-    if done.energy_j is None or profile.provenance is not done.provenance:
-        return profile  # joules of another kind of meter do not mix
     energy_j = done.energy_j / done.steps * step.energy_j * whole.steps / whole.energy_j
     time_s = None
     if done.time_s is not None and whole.time_s is not None and step.time_s is not None:
         time_s = done.time_s / done.steps * step.time_s * whole.steps / whole.time_s
-    row = Measurement(
+    return Measurement(
         asked.layers,
         energy_j,
         time_s,
         device=profile.measurements[0].device,
-        provenance=done.provenance,
+        provenance=provenance,
+        sitting=sitting,
     )
-    return profile.tell(row)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ampere.core import units
 from ampere.core.boundary.example_inputs import Input
 from ampere.core.layers import Layer
 from ampere.core.training import Training
@@ -58,8 +59,8 @@ class Task:
             raise DataError(f"job {self.name}: it cannot begin at {self.earliest_s} s")
         if self.deadline_s is not None and not self.earliest_s < self.deadline_s < math.inf:
             raise DataError(
-                f"job {self.name}: a deadline of {self.deadline_s} s is not after its earliest"
-                f" start ({self.earliest_s} s)"
+                f"job {self.name}: a deadline of {units.seconds(self.deadline_s)} is not after its"
+                f" earliest start ({units.seconds(self.earliest_s)})"
             )
         if self.chunk_steps is not None and self.chunk_steps < 1:
             raise DataError(f"job {self.name}: chunks of {self.chunk_steps} steps cannot be")

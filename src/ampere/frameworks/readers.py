@@ -119,6 +119,12 @@ READERS: dict[str, ReaderEntry] = {  # by dialect
     "jax": ReaderEntry(_jax, "flax", "a flax.nnx.Module"),
 }
 
+OTHERS: Mapping[str, str] = {  # libraries whose models nobody reads, and what to do
+    "flax.linen": "write it with flax.nnx, or wrap it in nnx.bridge.ToNNX",
+    "equinox": "write it with flax.nnx",
+    "haiku": "write it with flax.nnx",
+}
+
 _MODELS = " or ".join(entry.models for entry in READERS.values())
 
 
@@ -167,8 +173,9 @@ def made_by(factory: Factory) -> tuple[Reader, Any]:
     for reader in _loaded():
         if (hollow := reader.hollow(factory)) is not None:
             return reader, hollow
-    made = factory.build(lambda made: _owner(made) is not None)
+    made = factory.build(lambda made: _owner(made) is not None or _library(made) is not None)
     if (owner := _owner(made)) is None:
+        _refuse_other(made)
         raise ModelError(f"{factory.label} returned {in_words(made)}; it must return {_MODELS}")
     return owner, made
 
@@ -176,6 +183,7 @@ def made_by(factory: Factory) -> tuple[Reader, Any]:
 def _reader_of_object(model: object) -> Reader:
     if (owner := _owner(model)) is not None:
         return owner
+    _refuse_other(model)
     home = type(model).__module__.partition(".")[0]
     of = "" if home == "builtins" else f" of {home}"
     raise ModelError(f"a model is {_MODELS} or its name, not {type(model).__name__}{of}")
@@ -183,6 +191,21 @@ def _reader_of_object(model: object) -> Reader:
 
 def _owner(model: object) -> Reader | None:
     return next((reader for reader in _loaded() if reader.owns(model)), None)
+
+
+def _library(model: object) -> str | None:
+    """The library whose models are not read that this is of; none of them need be installed."""
+    if isinstance(model, type):
+        return None
+    homes = [f"{cls.__module__}." for cls in type(model).__mro__]
+    return next((name for name in OTHERS if any(h.startswith(f"{name}.") for h in homes)), None)
+
+
+def _refuse_other(model: object) -> None:
+    """Say what to do with a model of a library that is known, and not read."""
+    if (library := _library(model)) is not None:
+        name = type(model).__name__
+        raise ModelError(f"{name} is a model of {library}, which is not read: {OTHERS[library]}")
 
 
 def _loaded() -> list[Reader]:

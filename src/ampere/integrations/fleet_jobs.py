@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from ampere.core.boundary.example_inputs import as_inputs
 from ampere.core.boundary.model_names import parse_name
@@ -16,18 +17,17 @@ from ampere.core.workloads import ModelSpec, Workload
 from ampere.errors import DataError
 from ampere.fleet.member import Fleet, refuse_twins
 from ampere.fleet.plan import Plan
-from ampere.fleet.replan import Done, learned
+from ampere.fleet.replan import learned
 from ampere.fleet.runs.book import Book
 from ampere.fleet.runs.logbook import Logbook
 from ampere.fleet.runs.orders import Routine
-from ampere.fleet.runs.remainder import Planner
+from ampere.fleet.runs.remainder import Planner, done_by
 from ampere.fleet.runs.runner import Runner
 from ampere.fleet.runs.work import Work
 from ampere.fleet.schedule import schedule
 from ampere.fleet.shrinking import settled
 from ampere.fleet.task import Task
 from ampere.frameworks.models import read
-from ampere.meters.base import Provenance
 
 
 def work_of(fleet: Fleet, tasks: Sequence[Task]) -> Work:
@@ -102,41 +102,11 @@ def planner_of(plan: Plan, tasks: Sequence[Task]) -> Planner:
     """Plans what is left as the plan itself was made, with profiles that learned from what ran."""
 
     def again(fleet: Fleet, rest: Sequence[Task], book: Book) -> Plan:
-        return schedule(
-            learned(fleet, tasks, done_by(book, fleet)),
-            rest,
-            confidence=plan.confidence,
-            objective=_objective(plan.objective),
-        )
+        fleet, notes = learned(fleet, tasks, done_by(book))
+        made = schedule(fleet, rest, confidence=plan.confidence, objective=plan.objective)
+        return replace(made, warnings=(*made.warnings, *notes))
 
     return again
-
-
-def done_by(book: Book, fleet: Fleet) -> list[Done]:
-    """What the members of a fleet ran of each job, and what it took there."""
-    ran: dict[tuple[str, str], tuple[int, float, Provenance]] = {}
-    for chunk in book.chunks.values():
-        paid, key = chunk.paid, (chunk.sent.job, chunk.sent.member)
-        if paid is not None and paid.steps and paid.energy_j:
-            steps, energy_j, _ = ran.get(key, (0, 0.0, paid.provenance))
-            ran[key] = (steps + paid.steps, energy_j + paid.energy_j, paid.provenance)
-    names = {member.name for member in fleet}
-    return [
-        Done(job, member, steps, energy_j, provenance=provenance)
-        for (job, member), (steps, energy_j, provenance) in ran.items()
-        if member in names
-    ]
-
-
-def _objective(text: str) -> str | dict[str, float]:
-    """What a plan says of itself: one goal, or a mix such as `0.5 energy + 0.5 carbon`."""
-    parts = [part.split() for part in text.split(" + ")]
-    if not all(len(part) == 2 for part in parts):
-        return text
-    try:
-        return {name: float(weight) for weight, name in parts}
-    except ValueError:
-        return text
 
 
 def training_of_task(fleet: Fleet, task: Task) -> Training:

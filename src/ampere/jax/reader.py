@@ -23,16 +23,11 @@ from ampere.jax.graph.model_reading import ModelReading, read_model
 from ampere.jax.graph.writer import DIALECT
 from ampere.jax.runtime import modules
 from ampere.jax.runtime.own_models import hollow
-from ampere.jax.runtime.trainer import OPTIMIZERS
+from ampere.jax.runtime.trainer import refuse_training
 from ampere.programs.program import Program
 from ampere.programs.wiring import program_of
 
 MOST_NUMBERS = 10**12  # in a batch
-OTHERS = {  # whose models are not flax.nnx's, and what to do
-    "flax.linen": "write it with flax.nnx, or wrap it in nnx.bridge.ToNNX",
-    "equinox": "write it with flax.nnx",
-    "haiku": "write it with flax.nnx",
-}
 
 
 class JaxReader:
@@ -41,8 +36,8 @@ class JaxReader:
     dialect = DIALECT
 
     def owns(self, model: object) -> bool:
-        """Whether it is a module of flax.nnx, or of a library for JAX that is not read."""
-        return isinstance(model, nnx.Module) or _other(model) is not None
+        """Whether it is a module of flax.nnx."""
+        return isinstance(model, nnx.Module)
 
     def hollow(self, factory: Factory) -> object | None:
         """What the user's factory makes, without values: JAX would compile for them."""
@@ -51,12 +46,7 @@ class JaxReader:
 
     def read_whole(self, model: Any, input: Input | None, training: Training) -> ModelReading:
         """The layers of a model, and what belongs to none of them."""
-        if (other := _other(model)) is not None:
-            name = type(model).__name__
-            raise ModelError(f"{name} is a model of {other}, which is not read: {OTHERS[other]}")
-        if training.optimizer not in OPTIMIZERS:
-            names = ", ".join(OPTIMIZERS)
-            raise ModelError(f"unknown optimizer {training.optimizer!r}: use one of {names}")
+        refuse_training(training)
         if training.loss not in LOSSES:
             raise ModelError(f"a model of flax.nnx is trained with one of {', '.join(LOSSES)}")
         if input is None:
@@ -89,15 +79,6 @@ class JaxReader:
     def build(self, layers: Sequence[Layer]) -> Program:
         """A network of these layers, as a program that `jax.runtime` runs."""
         return program_of(layers, modules.holding)
-
-
-def _other(model: object) -> str | None:
-    """The library of a model that JAX has, but not flax.nnx."""
-    for cls in type(model).__mro__:
-        for name in OTHERS:
-            if cls.__module__.startswith(name) and cls.__name__ in ("Module", "ModuleBase"):
-                return name
-    return None
 
 
 READER = JaxReader()

@@ -56,13 +56,21 @@ def read_entries(text: str, own: Path | None = None) -> list[Entry]:
     return list(unique.values())
 
 
-def make_lenders(entries: Sequence[Entry], own: Profile | None = None) -> Lenders:
+def make_lenders(
+    entries: Sequence[Entry], own: Profile | None = None, by_calls: bool | None = None
+) -> Lenders:
     """Lenders, if they are of one sort, and none of them is the device in question itself.
+
+    Args:
+        entries: Their profiles.
+        own: The profile that shall borrow, as far as there is one.
+        by_calls: Whether it is fitted by calls, where that is known before it has rows.
 
     Raises:
         DataError: They do not go together.
     """
     _refuse_mixtures(entries, own)
+    _refuse_layers_beside_calls(entries, own, by_calls)
     if own is not None:
         _refuse_itself(entries, own)
     names = Counter(entry.name for entry in entries)
@@ -151,6 +159,25 @@ def _refuse_mixtures(entries: Sequence[Entry], own: Profile | None) -> None:
                     f"{first} ran with {key} {ours}, {name} with {theirs}: name devices of one"
                     " runtime"
                 )
+
+
+def _refuse_layers_beside_calls(
+    entries: Sequence[Entry], own: Profile | None, by_calls: bool | None
+) -> None:
+    """The layer `linear` of a family and the call `linear` of a survey are not the same thing."""
+    told = [(entry.name, is_survey(entry.profile.measurements)) for entry in entries]
+    if own is not None and own.measurements and not by_calls:  # surveying makes a survey of it
+        told.append(("the profile", is_survey(own.measurements)))
+    if by_calls is not None:
+        told.append(("what is measured here", by_calls))
+    first, sort = told[0]
+    for name, other in told[1:]:
+        if other != sort:
+            survey, family = (first, name) if sort else (name, first)
+            raise DataError(
+                f"{survey} is a survey, and {family} is of a family, whose layers are no calls:"
+                " name surveys alone to borrow for a survey, profiles of families for a family's"
+            )
 
 
 def _setting(profile: Profile, key: str) -> str:

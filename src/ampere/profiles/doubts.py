@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,6 +23,7 @@ MARKED = {  # what rows may be marked for (see `Measurement`), and what that mea
     "clock": "the clock was set, or the machine slept, in the middle of it",
     "power": "the power cable was plugged in or out in the middle of it",
 }
+MOMENT_S = 120.0  # within which a device is in one mood
 OTHER_PACE = 0.1  # relative difference to the pace of the beginning that is worth telling
 
 
@@ -30,6 +32,18 @@ def pace_of(measurements: Sequence[Measurement]) -> float | None:
     factors = (factor for row in measurements for factor in row.bursts.get("drift", []))
     drift = [factor for factor in factors if factor is not None]  # a reading that was lost
     return statistics.median(drift) if drift else None
+
+
+def is_one_moment(measurements: Sequence[Measurement]) -> bool:
+    """Whether all rows are of one moment, so that none shows what the device does at another.
+
+    Rows that tell neither when they were measured nor in which sitting may be of many.
+    """
+    good = usable(measurements)
+    times = [row.timestamp for row in good]
+    if good and all(map(math.isfinite, times)):
+        return max(times) - min(times) < MOMENT_S
+    return len({row.sitting for row in good}) == 1 and good[0].sitting != ""
 
 
 def restlessness(measurements: Sequence[Measurement]) -> list[str]:

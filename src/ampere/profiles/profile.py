@@ -152,16 +152,21 @@ class Profile:
         The model is the one that the profile was made for, unless another one is given. Only sizes
         that are multiples of `round_to` are in them, where the model's own are.
         """
-        if isinstance(self.fit, SurveyFit):
-            raise DataError("a survey makes no tables yet: use a profile of the model's family")
-        if not isinstance(self.fit, AdditiveFit):
-            raise DataError("only the additive method makes tables: load it with method='additive'")
+        self.require_tables()
+        assert isinstance(self.fit, AdditiveFit)
         if self.fit.encoder.lenders is not None:
             raise DataError("what other devices lend has no tables: estimate candidates one by one")
         if model is None:
             model = self._own_model()
         layers = self._layers(model, input, training)
         return FamilyTables(layers, self.fit, with_features, round_to)
+
+    def require_tables(self) -> None:
+        """Raise if no tables can be made of its rows; before anything is fitted."""
+        if self.method != "additive":
+            raise DataError("only the additive method makes tables: load it with method='additive'")
+        if is_survey(self.measurements):
+            raise DataError("a survey makes no tables yet: use a profile of the model's family")
 
     def _own_model(self) -> str:
         """What the profile was made for, if it can be built again without code that it names."""
@@ -324,7 +329,7 @@ class Profile:
 
     @property
     def pays_off_after(self) -> int | None:
-        """After how many models the profile has taken less time than some steps of each would."""
+        """After how many models the profile has taken less time than a short run of each would."""
         return pays_off_after(self)
 
     @property

@@ -77,13 +77,15 @@ def prune(
         watch: Told what is being done.
 
     Raises:
-        DataError: The budget is below what the smallest model takes, or makes no sense.
+        DataError: The budget is below what the smallest model takes, or makes no sense, or the
+            profile makes no tables.
         ModelError: The model cannot be read, or no channel of it can be cut.
         NotCovered: The profile knows nothing of some layers.
     """
     from ampere.pytorch.models import make_slimmer
 
     budget = (parse_budget(budget) if isinstance(budget, str) else budget).settled()
+    profile.require_tables()
     if verification and verification.device is not None:  # not after an hour of fine-tuning
         verification.refuse_others(verification.device, profile)
     training = training or profile.training

@@ -1,8 +1,8 @@
 """Verification: narrower models under the meter, before anything is trained.
 
-A search finds where a profile is too cheerful. So candidates that take more than the budget allows
-are dropped; where none is left, they are looked for again, with as much less allowed as the meter
-said too much.
+A share of the full model is as uncertain as both estimates are. So candidates that take more than
+the budget allows are dropped; where none is left, they are looked for again, with as much less
+allowed as the meter said too much: whatever the cause, others of nearly the same joules share it.
 """
 
 from __future__ import annotations

@@ -294,7 +294,8 @@ def _parse(path: Path, data: bytes) -> tuple[Header, list[Measurement], int]:
 
 def _line(row: Mapping[str, Json]) -> bytes:
     try:
-        return json.dumps(row, sort_keys=True, allow_nan=False).encode() + b"\n"
+        text = json.dumps(row, sort_keys=True, allow_nan=False, separators=(",", ":"))
+        return text.encode() + b"\n"
     except (TypeError, ValueError) as error:
         raise DataError(f"cannot be written as JSON ({error}): {row!r:.80}") from None
 

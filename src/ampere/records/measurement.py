@@ -194,6 +194,7 @@ def _bursts(fields: Fields) -> dict[str, Json]:
     """Raw data: what ampere reads of them must be readable; other tools may add what they like."""
     fields.whole("steps", 1, least=1, most=10**12)
     fields.whole("faults", 0, most=10**9)
+    fields.number("loading_s", None, least=0.0, most=MOST_S)
     fields.numbers("at")
     fields.numbers("energy_j", least=0.0, most=MOST_J)
     fields.numbers("time_s", least=0.0, most=MOST_S)

@@ -21,6 +21,7 @@ from ampere.frameworks.readers import Model
 from ampere.profiles.breakdown import Division, divide
 from ampere.profiles.leave_one_out import Validation, validate
 from ampere.profiles.profile import Profile
+from ampere.profiles.summary import moment_facts
 from ampere.reports.charts import Dot, Item, scatter, strip
 from ampere.reports.html import Report
 from ampere.reports.labels import SORTS, moment, network_of, sort_of, took
@@ -121,6 +122,7 @@ def _facts(profile: Profile) -> list[tuple[str, str]]:
         ("method", profile.method),
         ("repeats", f"agree to {units.percent(typical_error(usable(profile.measurements)))}"),
     ]
+    facts += moment_facts(profile)
     if header.idle_w is not None:
         facts.append(("idle power", f"{units.watts(header.idle_w)}, in all joules"))
     if header.note:

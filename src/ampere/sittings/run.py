@@ -82,6 +82,7 @@ class Run:
     beats: list[Beat] = field(default_factory=list)
     failed: Failure | None = None
     faults: int = 0
+    loading_s: float = 0.0
     cost_s: float = 0.0
     spent_s: float = 0.0  # of the device, by its own clock
 
@@ -105,6 +106,7 @@ class Run:
     def load(self, device: Device, effort: Effort) -> None:
         """Build the workload on the device, and warm it up."""
         self._charge(lambda: self._load(device, effort))
+        self.loading_s = self.cost_s
 
     def burst(self, device: Device) -> tuple[Burst, float] | None:
         """One more burst, and when it began; None if it failed. It counts once it is added."""
@@ -162,6 +164,7 @@ class Run:
             doubt=self._doubt(energy_j, circumstances),
             bursts={
                 "steps": self.steps,
+                "loading_s": _short(self.loading_s),
                 "at": [round(beat.at, 3) for beat in self.beats],
                 "energy_j": _shortened(joules.own),
                 "time_s": _shortened(seconds.own),

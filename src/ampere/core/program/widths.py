@@ -26,6 +26,11 @@ class Widths(Mapping[str, int]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Widths):  # of identities, thousands of which are compared
+            return self._items == other._items
+        return super().__eq__(other)
+
     def __hash__(self) -> int:
         return hash(self._items)
 

@@ -32,17 +32,6 @@ NEARLY = 1e-4  # where totals are only taken as linear, to search on from there
 FARTHEST = 100.0  # that a logarithm may be off on the way: beyond, numbers end
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """What is searched for: with it and the same rows, a process is made without searching."""
-
-    hyper: Hyper
-    beta: Array
-    log_density: float = 0.0  # of the rows and hyper-parameters, where these were searched for
-    rounded: bool = False  # whether FLOPs on tiles are among the features
-    lent: bool = False  # whether what other devices say stands in the place of features
-
-
 class Point(NamedTuple):
     """Where totals are taken as linear: u = K weights; others in their standard deviations."""
 
@@ -57,6 +46,18 @@ class Point(NamedTuple):
         return Point(*(ours + step * (to - ours) for ours, to in zip(self, other, strict=True)))
 
 
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What is searched for: with it and the same rows, a process is made without searching."""
+
+    hyper: Hyper
+    beta: Array
+    log_density: float = 0.0  # of the rows and hyper-parameters, where these were searched for
+    rounded: bool = False  # whether FLOPs on tiles are among the features
+    lent: bool = False  # whether what other devices say stands in the place of features
+    at: Point | None = None  # where the search for the densest point ended, of these very rows
+
+
 class Costs(NamedTuple):
     """What layers cost at a point, and which way their logarithms go with b and w, γ and δ."""
 
@@ -69,7 +70,8 @@ class Costs(NamedTuple):
 class Mode(NamedTuple):
     """The densest point, totals as linear functions near it, and what conditioning needs."""
 
-    point: Point
+    at: Point  # where the search ended
+    point: Point  # where the density is largest, if totals are as linear as they are there
     linear: Linear
     factor: Factor
     alpha: Array
@@ -111,6 +113,8 @@ class Search:
 
     def run(self, start: Point | None, settled: float = SETTLED) -> Mode:
         """Go from a point to the largest density, and condition there on all rows."""
+        if self.solution.at is not None:
+            return self._there(self.solution.at)
         point = start or self._zero()
         at, log_total = self._linear(point)
         loss, damping = self._loss(point, log_total), 1.0
@@ -131,9 +135,16 @@ class Search:
                 break
             if damping == tried:  # it went well: dare more
                 damping = min(1.0, damping / DAMPING)
+        return self._there(point)
+
+    def _there(self, point: Point) -> Mode:
+        """Condition on all rows, totals being taken as linear near a point."""
+        if [each.shape for each in point] != [each.shape for each in self._zero()]:
+            raise ValueError("a point of other layers")
+        at, _ = self._linear(point)
         factor = Factor.of(self._made_of_layers(at) + self.besides)
         alpha = factor.solve(at.z)
-        return Mode(self._target(at, alpha), at, factor, alpha)
+        return Mode(point, self._target(at, alpha), at, factor, alpha)
 
     def _zero(self) -> Point:
         operations, features = self.solution.beta.shape

@@ -49,6 +49,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -89,6 +90,15 @@ class Posterior:
     cross: Array  # whitened covariance of their logarithms with each measured row, (n, L)
 
 
+class Asked(NamedTuple):
+    """Networks that are asked about."""
+
+    cost: Array  # of each of their layers, (L,)
+    total: Array  # of each network, (t,)
+    prior: Array  # variances of the logarithms of totals, before rows are heeded, (t,)
+    with_rows: Array  # covariances of these with each measured row, (n, t)
+
+
 @dataclass(frozen=True, eq=False)
 class SumProcess:
     """A fitted process: numpy alone predicts."""
@@ -96,6 +106,7 @@ class SumProcess:
     solution: Solution
     layers: Layers
     rows: Rows
+    at: Point
     point: Point
     linear: Linear
     factor: Factor
@@ -147,7 +158,12 @@ class SumProcess:
 
     def posterior(self, layers: Layers) -> Posterior:
         """What these layers cost, and what variances of their sums are made of."""
-        cost, cross = np.empty(len(layers)), np.empty((len(self.rows), len(layers)))
+        cost, with_rows, directions = self._before(layers)
+        return Posterior(cost=cost, directions=directions, cross=self.factor.whiten(with_rows))
+
+    def _before(self, layers: Layers) -> tuple[Array, Array, Array]:
+        """What layers cost, their covariances with rows, and directions of independent doubts."""
+        cost, every = np.empty(len(layers)), np.empty((len(self.rows), len(layers)))
         directions = []
         at, tau, varsigma = self.linear, self.hyper.stairs, self.hyper.trait
         for first in range(0, len(layers), BLOCK):
@@ -159,10 +175,10 @@ class SumProcess:
             with_rows = at.shares @ k.T + at.mean @ found.by_b.T
             with_rows += tau**2 * at.steps @ found.by_gamma.T
             with_rows += varsigma**2 * at.traits @ found.by_delta.T
-            cross[:, chosen] = self.factor.whiten(with_rows)
+            every[:, chosen] = with_rows
             known = found.by_b, tau * found.by_gamma, varsigma * found.by_delta
             directions.append(np.hstack([*known, self._doubts(some)]))
-        return Posterior(cost=cost, directions=np.vstack(directions), cross=cross)
+        return cost, every, np.vstack(directions)
 
     def predict(self, layers: Layers, counts: Array, context: Array) -> tuple[Array, Array]:
         """Totals (t,) of networks with these counts (t, L), and the covariance of their logarithms.
@@ -182,8 +198,29 @@ class SumProcess:
 
     def expected(self, layers: Layers, counts: Array, context: Array) -> tuple[Array, Array]:
         """Totals of networks, and the variances of their logarithms; without noise."""
-        mean, covariance = self.predict(layers, counts, context)
-        return mean, np.maximum(np.diagonal(covariance), 0.0)
+        asked = self.ask(layers, counts, context)
+        return asked.total, self.left_open(asked)
+
+    def ask(self, layers: Layers, counts: Array, context: Array) -> Asked:
+        """What networks with these counts (t, L) cost; each by itself."""
+        cost, with_rows, directions = self._before(layers)
+        parts = counts * cost
+        total = parts.sum(1)
+        shares = parts / total[:, None]
+        prior = (shares @ covariance(layers, layers, self.hyper) * shares).sum(1)
+        prior += np.square(shares @ directions).sum(1) + self.hyper.context**2 * context
+        walked = self.walk(context)
+        return Asked(
+            cost=cost,
+            total=total * np.exp(walked @ self.alpha),
+            prior=prior,
+            with_rows=with_rows @ shares.T + walked.T,
+        )
+
+    def left_open(self, asked: Asked) -> Array:
+        """Variances of the logarithms of networks' totals, that the rows leave."""
+        known = np.square(self.factor.whiten(asked.with_rows)).sum(0)
+        return np.asarray(np.maximum(asked.prior - known, 0.0))
 
     def openness(self, layers: Layers, shares: Array) -> float:
         """Which part of what deviates from the mean the rows leave open, of a sum of layers.
@@ -334,11 +371,12 @@ def condition(
     settled: float = SETTLED,
 ) -> SumProcess:
     """The process of all rows, with hyper-parameters and coefficients that are known."""
-    point, linear, factor, alpha = Search(layers, rows, solution).run(start, settled)
+    at, point, linear, factor, alpha = Search(layers, rows, solution).run(start, settled)
     return SumProcess(
-        solution=solution,
+        solution=replace(solution, at=None),  # of these rows: with others the solution has none
         layers=layers,
         rows=rows,
+        at=at,
         point=point,
         linear=linear,
         factor=factor,

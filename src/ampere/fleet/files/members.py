@@ -75,6 +75,17 @@ def read_fleet(path: str | os.PathLike[str], *, begins: str | None = None) -> Fl
         raise DataError(f"{name}: {error}") from None
 
 
+def profile_files(path: str | os.PathLike[str]) -> dict[str, Path]:
+    """Where the profile of each member of a file is.
+
+    Raises:
+        DataError: The file cannot be read, or says something else.
+    """
+    _, entries = read_entries(path, MEMBER, KNOWN)
+    files = {entry.name: entry.file("profile", lambda file: file) for entry in entries}
+    return {name: file for name, file in files.items() if file is not None}
+
+
 def _member(entry: Entry, load: Callable[[Path], Profile]) -> Member:
     fields = entry.fields
     profile = entry.file("profile", load)

@@ -9,26 +9,26 @@ import numpy as np
 
 from ampere.estimators.intervals import interval
 from ampere.fleet.plan import Assignment, Charge, Standing
-from ampere.fleet.planning.lane import Lane, Piece
+from ampere.fleet.planning.lane import Laid, Lane, Piece
 from ampere.fleet.planning.problem import Problem, Sheet
+from ampere.fleet.planning.timetable import Timetable
 
 
 def assignments_of(problem: Problem, sheet: Sheet) -> list[Assignment]:
     """All pieces with their times and probabilities, in the order of their starts."""
-    steps = _steps(problem, sheet)
+    table, steps = problem.timetable(sheet), _steps(problem, sheet)
     every = [
         each
-        for lane, pieces in zip(problem.lanes, sheet, strict=True)
-        for each in _of_lane(lane, pieces, steps)
+        for lane, in_time in zip(problem.lanes, table.p_deadline(), strict=True)
+        for each in _of_lane(lane, table, in_time, steps)
     ]
     return sorted(every, key=lambda each: (each.start_s, each.member, each.job))
 
 
 def standings_of(problem: Problem, sheet: Sheet) -> list[Standing]:
     """A line for each member; batteries are told to the end of the plan."""
-    pairs = list(zip(problem.lanes, sheet, strict=True))
-    until_s = max((lane.end_s(pieces) for lane, pieces in pairs), default=0.0)
-    return [_standing(lane, pieces, until_s) for lane, pieces in pairs]
+    table = problem.timetable(sheet)
+    return [_standing(lane, table) for lane in problem.lanes]
 
 
 def _steps(problem: Problem, sheet: Sheet) -> dict[tuple[int, int], int]:
@@ -49,14 +49,12 @@ def _steps(problem: Problem, sheet: Sheet) -> dict[tuple[int, int], int]:
 
 
 def _of_lane(
-    lane: Lane, pieces: Sequence[Piece], steps: dict[tuple[int, int], int]
+    lane: Lane, table: Timetable, in_time: Sequence[float], steps: dict[tuple[int, int], int]
 ) -> list[Assignment]:
-    if not pieces:
+    queue, laid = table.queues[lane.index], table.expected[lane.index]
+    if not queue:
         return []
-    queue = lane.ordered(pieces)
-    laid = lane.laid(queue)
-    energies = lane.energies_j(queue)
-    battery, deadline = lane.p_battery(queue, laid), lane.p_deadline(queue)
+    energies, battery = lane.energies_j(queue), lane.p_battery(queue, laid)
     rows = []
     for place, (piece, runs) in enumerate(zip(queue, laid, strict=True)):
         length = sum(end - start for start, end in runs)
@@ -76,17 +74,16 @@ def _of_lane(
                     energy_j=energy,
                     energy_j_interval=interval(energy, part * lane.deviation_j([piece])),
                     p_battery=battery[place],
-                    p_deadline=deadline[place],
+                    p_deadline=in_time[place],
                     share=piece.share,
                 )
             )
     return rows
 
 
-def _standing(lane: Lane, pieces: Sequence[Piece], until_s: float) -> Standing:
+def _standing(lane: Lane, table: Timetable) -> Standing:
     member, battery = lane.member, lane.member.battery
-    queue = lane.ordered(pieces)
-    laid = lane.laid(queue)
+    queue, laid = table.queues[lane.index], table.expected[lane.index]
     total = math.fsum(lane.energies_j(queue)) if queue else 0.0
     return Standing(
         member=member.name,
@@ -97,14 +94,14 @@ def _standing(lane: Lane, pieces: Sequence[Piece], until_s: float) -> Standing:
         p_battery=min(lane.p_battery(queue, laid), default=1.0),
         capacity_j=None if battery is None else battery.capacity_j,
         reserve_j=0.0 if battery is None else battery.reserve_j,
-        charges=() if battery is None else _charges(lane, queue, laid, until_s),
+        charges=() if battery is None else _charges(lane, queue, laid, table.end_s),
     )
 
 
 def _charges(
     lane: Lane,
     queue: Sequence[Piece],
-    laid: Sequence[Sequence[tuple[float, float]]],
+    laid: Laid,
     until_s: float,
 ) -> tuple[Charge, ...]:
     """The battery over time; its band is as wide as what is not known of the jobs so far."""

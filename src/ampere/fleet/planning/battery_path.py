@@ -1,7 +1,8 @@
 """BatteryPath: joules in a battery over time, while jobs run and while it is charged.
 
 It takes several courses at once: in each, all jobs take so many times what is expected of them.
-Charging stops at the capacity; watts of doing nothing count while no job runs.
+Charging stops at the capacity. Watts of doing nothing count while no job runs, and end with the
+battery: a device that is empty is off, takes nothing, and is there again once it is charged.
 """
 
 from __future__ import annotations
@@ -76,16 +77,17 @@ class BatteryPath:
         return sudden
 
     def levels_j(self, scales: Array, lowest_j: float = -np.inf) -> Array:
-        """Joules in it at each moment, in each course; below 0 is what is missing.
+        """Joules in it at each moment, in each course; below 0 is what jobs miss.
 
-        With a lowest level of 0 they are those that it has: a device without any is off.
+        With a lowest level of 0 they are those that it has.
         """
         taken, given = self._flows
         level = np.full(len(scales), self.battery.energy_j) - scales * self._at_once[0]
         level = np.maximum(level, lowest_j)
         levels = [level]
         for place in range(len(taken)):
-            level = level + given[place] - scales * taken[place]
+            level = np.maximum(level + given[place], np.minimum(level, 0.0))  # off when it is empty
+            level = level - scales * taken[place]
             level = np.minimum(level, self.battery.capacity_j)
             level = level - scales * self._at_once[place + 1]
             level = np.maximum(level, lowest_j)
@@ -95,7 +97,7 @@ class BatteryPath:
     def lasts(self, scales: Array, until_s: Array) -> Array:
         """Whether the reserve stays in it, in each course up to its own moment.
 
-        Before the first job begins nothing but emptiness matters: it may be charged meanwhile.
+        Before the first job begins it may be empty: it may be charged meanwhile.
         """
         levels = self.levels_j(scales)
         first = min((run.start_s for run in self.runs), default=0.0)

@@ -6,10 +6,12 @@ It is where improvement may start from, and what a plan has to be better than.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ampere.fleet.planning.draft import Draft
+from ampere.fleet.planning.lane import LATE
 from ampere.fleet.planning.problem import Problem, Sheet
+from ampere.fleet.task import Task
 
 Rule = Callable[[Draft, int], Iterable[int]]  # a task's options, the best first
 
@@ -41,10 +43,15 @@ def in_order(problem: Problem) -> list[int]:
 def place(draft: Draft, task: int, options: Iterable[int]) -> bool:
     """Put a task on the first option with room; one that may be divided on several.
 
-    Where it does not fit whole, nothing is placed.
+    Where there is no room for all of it, nothing is placed.
     """
-    if draft.problem.chunks[task] > 1:
-        return spread(draft, task, options)
+    order = list(options)
+    divided = draft.problem.chunks[task] > 1 and spread(draft, task, order)
+    return divided or place_whole(draft, task, order)
+
+
+def place_whole(draft: Draft, task: int, options: Iterable[int]) -> bool:
+    """Put a task on the first option with room for all of it."""
     rooms, members = draft.rooms(task), draft.problem.options.member
     for option in options:
         if rooms[members[option]] and draft.has_room(option):
@@ -63,10 +70,16 @@ def spread(
     """
     problem, counts = draft.problem, dict[int, int]()
     order = list(options)
+    chunk_s = _chunk_s(problem, order)
+    quickest_s = min(chunk_s.values(), default=0.0)
     for first, most in ((True, wanted or {}), (False, None)):
         for option in order:
             left = int(problem.chunks[task]) - sum(counts.values())
             limit = left if most is None else min(left, most.get(option, 0))
+            spent_s = sum(count * chunk_s[other] for other, count in counts.items())
+            limit = min(
+                limit, _timely(problem.tasks[task], left, chunk_s[option], quickest_s, spent_s)
+            )
             if limit and (option in counts or not _elsewhere(problem, counts, option)):
                 had = counts.get(option, 0)
                 counts[option] = most_chunks(draft, option, had + limit, had)
@@ -79,6 +92,26 @@ def spread(
         draft.put(option, part)
         rest -= part
     return True
+
+
+def _chunk_s(problem: Problem, order: Sequence[int]) -> dict[int, float]:
+    """Seconds of a chunk at each of a task's options, as surely as was asked."""
+    part = float(problem.chunk_parts[problem.options.task[order[0]]]) if order else 0.0
+    return {option: part * float(problem.options.sure_s[option]) for option in order}
+
+
+def _timely(task: Task, left: int, each_s: float, quickest_s: float, spent_s: float) -> int:
+    """How many of the chunks that are left may go where each takes so long, to be all in time.
+
+    They run one after the other, and the rest may go to where it is quickest.
+    """
+    if task.deadline_s is None:
+        return left
+    spare_s = task.deadline_s - task.earliest_s - spent_s - left * quickest_s
+    more_s = each_s - quickest_s
+    if left * more_s <= spare_s + LATE * task.deadline_s:
+        return left
+    return max(0, math.floor(spare_s / more_s + LATE)) if more_s > 0 else 0
 
 
 def _elsewhere(problem: Problem, counts: Mapping[int, int], option: int) -> bool:

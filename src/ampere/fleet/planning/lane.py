@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from ampere.fleet.planning.battery_path import BatteryPath, Run
 from ampere.fleet.task import Task
 
 LATE = 1e-9  # share of a deadline that is rounding
-GRID = 65  # numbers of standard deviations for which ends are looked at
+REACHES = np.linspace(-SURE, SURE, 65)  # standard deviations for which ends are looked at
+
+Laid: TypeAlias = Sequence[Sequence[tuple[float, float]]]  # from when to when each piece runs
 
 
 class Piece(NamedTuple):
@@ -108,34 +110,30 @@ class Lane:
         time_s = piece.part * float(self.costs.time_s[piece.task, self.index])
         return time_s * math.exp(reach * float(self.costs.time_std[piece.task, self.index]))
 
+    def by_urgency(self, pieces: Sequence[Piece]) -> list[Piece]:
+        """What is due first comes first; of the same, what may begin first."""
+        return sorted(pieces, key=lambda piece: (self.due_s(piece), self.release_s(piece), piece))
+
     def ordered(self, pieces: Sequence[Piece]) -> list[Piece]:
         """As they are taken up: of those that may begin, the one that is due first."""
-        waiting = sorted(
-            pieces, key=lambda piece: (self.due_s(piece), self.release_s(piece), piece)
-        )
+        waiting = self.by_urgency(pieces)
         if all(self.release_s(piece) <= self.spans[0].start_s for piece in pieces):
             return waiting
-        queue, free = [], [self.spans[0].start_s] * self.member.slots
+        queue, laying = [], Laying(self)
         while waiting:
-            now = max(min(free), min(map(self.release_s, waiting)))
-            piece = next(each for each in waiting if self.release_s(each) <= now)
+            now = min(map(laying.ready_s, waiting))
+            piece = next(each for each in waiting if laying.ready_s(each) <= now)
             waiting.remove(piece)
             queue.append(piece)
-            free.remove(min(free))
-            free.append(self._runs(piece, now, 0.0)[-1][1])
+            laying.lay(piece)
         return queue
 
-    def laid(self, queue: Sequence[Piece], reach: float = 0.0) -> list[list[tuple[float, float]]]:
+    def laid(self, queue: Sequence[Piece], reach: float = 0.0) -> Laid:
         """From when to when each runs, in this order; without an end if it never gets there."""
-        free, laid = [0.0] * self.member.slots, []
-        for piece in queue:
-            slot = free.index(min(free))
-            runs = self._runs(piece, max(free[slot], self.release_s(piece)), reach)
-            free[slot] = runs[-1][1]
-            laid.append(runs)
-        return laid
+        laying = Laying(self, reach)
+        return [laying.lay(piece) for piece in queue]
 
-    def _runs(self, piece: Piece, start_s: float, reach: float) -> list[tuple[float, float]]:
+    def runs_from(self, piece: Piece, start_s: float, reach: float) -> list[tuple[float, float]]:
         """From this moment on: within one span, or chunk by chunk over several."""
         length, sure = self.duration_s(piece, reach), self.duration_s(piece, self.reach)
         if self.always_there:
@@ -164,13 +162,21 @@ class Lane:
         """Whether deadlines and the battery hold as surely as was asked."""
         if not pieces:
             return True
-        if self._waits(pieces):
-            queue = self.ordered(pieces)
-            laid = self.laid(queue)
-            if any(math.isinf(runs[-1][1]) for runs in laid):
-                return False
-            return self._in_time(queue) and self._lasts(queue, laid)
-        return self._in_time(pieces) and self._suffices(pieces)
+        queue = self.ordered(pieces) if self._waits(pieces) or self._is_due(pieces) else pieces
+        laid = self.laid(queue) if self._waits(pieces) else []
+        sure = self.laid(queue, self.reach) if self._is_due(pieces) else []
+        return self.holds(queue, laid, sure)
+
+    def holds(self, queue: Sequence[Piece], laid: Laid, sure: Laid) -> bool:
+        """The same of a queue that is laid out: as expected, and as surely as was asked.
+
+        Where nothing waits or nothing is due, it does not matter how that is laid.
+        """
+        if any(math.isinf(runs[-1][1]) for runs in laid):
+            return False
+        if self._is_due(queue) and not self._in_time(queue, sure):
+            return False
+        return self._lasts(queue, laid) if self._waits(queue) else self._suffices(queue)
 
     def _waits(self, pieces: Sequence[Piece]) -> bool:
         """Whether when jobs run matters to whether they can."""
@@ -178,16 +184,17 @@ class Lane:
             return True
         if self.member.battery is None or not (self.member.charging or self.member.idle_w):
             return False
-        return bool(self.member.charging) or any(self.release_s(piece) > 0 for piece in pieces)
+        return bool(self.member.charging) or any(
+            self.release_s(piece) > 0 or piece.part < 1 for piece in pieces
+        )
 
-    def _in_time(self, pieces: Sequence[Piece]) -> bool:
-        if all(math.isinf(self.due_s(piece)) for piece in pieces):
-            return True
-        queue = self.ordered(pieces)
-        laid = self.laid(queue, self.reach)
+    def _is_due(self, pieces: Sequence[Piece]) -> bool:
+        return any(math.isfinite(self.due_s(piece)) for piece in pieces)
+
+    def _in_time(self, queue: Sequence[Piece], sure: Laid) -> bool:
         return all(
             runs[-1][1] <= self.due_s(piece) * (1 + LATE)
-            for piece, runs in zip(queue, laid, strict=True)
+            for piece, runs in zip(queue, sure, strict=True)
         )
 
     def _suffices(self, pieces: Sequence[Piece]) -> bool:
@@ -199,7 +206,7 @@ class Lane:
         most = self.middles(pieces)[-1] * upper(total, std, self.reach)
         return bool(most <= battery.usable_j * (1 + LATE))
 
-    def _lasts(self, queue: Sequence[Piece], laid: Sequence[Sequence[tuple[float, float]]]) -> bool:
+    def _lasts(self, queue: Sequence[Piece], laid: Laid) -> bool:
         if self.member.battery is None:
             return True
         path = self.path(queue, laid)
@@ -226,7 +233,7 @@ class Lane:
     def path(
         self,
         queue: Sequence[Piece],
-        laid: Sequence[Sequence[tuple[float, float]]],
+        laid: Laid,
         until_s: float = 0.0,
     ) -> BatteryPath:
         """What the queue does to the battery, told to this moment at least."""
@@ -235,9 +242,7 @@ class Lane:
         runs = self.runs(queue, laid)
         return BatteryPath(battery, self.member.charging, self.member.idle_w, runs, until_s)
 
-    def runs(
-        self, queue: Sequence[Piece], laid: Sequence[Sequence[tuple[float, float]]]
-    ) -> list[Run]:
+    def runs(self, queue: Sequence[Piece], laid: Laid) -> list[Run]:
         """All that runs, with its joules."""
         runs = []
         for place, (spans, energy_j) in enumerate(zip(laid, self.energies_j(queue), strict=True)):
@@ -255,9 +260,7 @@ class Lane:
         laid = self.laid(self.ordered(pieces))
         return max((runs[-1][1] for runs in laid), default=0.0)
 
-    def p_battery(
-        self, queue: Sequence[Piece], laid: Sequence[Sequence[tuple[float, float]]]
-    ) -> list[float]:
+    def p_battery(self, queue: Sequence[Piece], laid: Laid) -> list[float]:
         """The probability that the battery lasts to the end of each, with all before it."""
         if self.member.battery is None:
             return [1.0] * len(queue)
@@ -269,17 +272,32 @@ class Lane:
         rows = zip(scales / self.middles(queue), self.relative(queue), strict=True)
         return [probability(float(scale), float(relative)) for scale, relative in rows]
 
-    def p_deadline(self, queue: Sequence[Piece]) -> list[float]:
-        """The probability that each ends in time."""
-        due = [self.due_s(piece) for piece in queue]
-        if all(map(math.isinf, due)):
-            return [1.0] * len(queue)
-        reaches = np.linspace(-SURE, SURE, GRID)
-        ends = np.array([self._ends(queue, float(reach)) for reach in reaches])
-        return [_p_in_time(reaches, ends[:, at], each) for at, each in enumerate(due)]
+    def p_deadline(self, queue: Sequence[Piece], laid: Sequence[Laid]) -> list[float]:
+        """The probability that each ends in time, of the queue laid for all `REACHES`."""
+        ends = np.array([[runs[-1][1] for runs in each] for each in laid])
+        return [_p_in_time(REACHES, ends[:, at], self.due_s(each)) for at, each in enumerate(queue)]
 
-    def _ends(self, queue: Sequence[Piece], reach: float) -> list[float]:
-        return [runs[-1][1] for runs in self.laid(queue, reach)]
+
+class Laying:
+    """The slots of a lane while pieces are laid into them, one after the other."""
+
+    def __init__(self, lane: Lane, reach: float = 0.0) -> None:
+        self._lane, self._reach = lane, reach
+        self._free = [lane.spans[0].start_s] * lane.member.slots
+
+    def ready_s(self, piece: Piece, after_s: float = 0.0) -> float:
+        """When it may begin there, but not before a moment."""
+        return max(min(self._free), self._lane.release_s(piece), after_s)
+
+    def runs(self, piece: Piece, after_s: float = 0.0) -> list[tuple[float, float]]:
+        """When it would run."""
+        return self._lane.runs_from(piece, self.ready_s(piece, after_s), self._reach)
+
+    def lay(self, piece: Piece, after_s: float = 0.0) -> list[tuple[float, float]]:
+        """Let it run in the slot that is free first."""
+        runs = self.runs(piece, after_s)
+        self._free[self._free.index(min(self._free))] = runs[-1][1]
+        return runs
 
 
 def _p_in_time(reaches: Array, ends: Array, due_s: float) -> float:

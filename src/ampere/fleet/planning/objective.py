@@ -11,6 +11,7 @@ from ampere.errors import DataError
 from ampere.fleet.member import Fleet, Member
 
 NAMES = ("energy", "carbon", "price", "makespan")
+PLUS = " + "  # between the parts of a mix, such as `1 energy + 0.2 makespan`
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,12 @@ class Objective:
 
     @classmethod
     def of(cls, said: str | Mapping[str, float]) -> Objective:
-        """From one name, or from names with weights.
+        """From one name, from names with weights, or from what a plan says of its own mix.
 
         Raises:
             DataError: There is no such thing, or no weight above 0.
         """
-        weights = {said: 1.0} if isinstance(said, str) else dict(said)
+        weights = _weights(said) if isinstance(said, str) else dict(said)
         for name, weight in weights.items():
             if name not in NAMES:
                 raise DataError(f"nothing is planned by {name!r}: use {', '.join(NAMES)}")
@@ -43,7 +44,7 @@ class Objective:
         weights = {name: getattr(self, name) for name in NAMES if getattr(self, name)}
         if len(weights) == 1:
             return next(iter(weights))
-        return " + ".join(f"{weight:g} {name}" for name, weight in weights.items())
+        return PLUS.join(f"{weight:.12g} {name}" for name, weight in weights.items())
 
     def check(self, fleet: Fleet) -> None:
         """Refuse what a fleet does not tell.
@@ -85,3 +86,15 @@ class Objective:
                 values = [rate.per_kwh] if rate.hours is None else [*rate.hours.values]
                 cost += weight * min(values) / J_PER_KWH
         return cost
+
+
+def _weights(text: str) -> dict[str, float]:
+    """One name, or a mix as it is printed."""
+    weights: dict[str, float] = {}
+    for part in text.split(PLUS):
+        said, _, name = part.rpartition(" ")
+        try:
+            weights[name] = float(said) if said else 1.0
+        except ValueError:
+            return {text: 1.0}
+    return weights

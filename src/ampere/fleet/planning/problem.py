@@ -19,6 +19,7 @@ from ampere.fleet.costs import Costs
 from ampere.fleet.member import Fleet, Member
 from ampere.fleet.planning.lane import Lane, Piece
 from ampere.fleet.planning.objective import Objective
+from ampere.fleet.planning.timetable import Timetable
 from ampere.fleet.task import Task
 
 HOUR_S = 3600.0
@@ -181,31 +182,32 @@ class Problem:
         task = int(self.options.task[option])
         return Piece(task, part, float(self.shares[task]), float(self.options.release_s[option]))
 
+    def timetable(self, sheet: Sheet) -> Timetable:
+        """When all of a plan runs."""
+        return Timetable.of(self.lanes, sheet)
+
     def cost(self, sheet: Sheet) -> float:
         """What a plan comes to: joules of pieces when they run, and when the last one ends."""
-        total = math.fsum(self._lane_cost(lane, sheet[lane.index]) for lane in self.lanes)
+        table = self.timetable(sheet)
+        total = math.fsum(self._lane_cost(lane, table) for lane in self.lanes)
         if self.objective.makespan:
-            total += self.objective.makespan * self.end_s(sheet)
+            total += self.objective.makespan * table.end_s
         return total
 
-    def _lane_cost(self, lane: Lane, pieces: Sequence[Piece]) -> float:
+    def _lane_cost(self, lane: Lane, table: Timetable) -> float:
         """Of one queue; where rates change by the hour, of the hours in which it really runs."""
+        pieces = table.sheet[lane.index]
         if not pieces:
             return 0.0
         if not self.objective.hourly(lane.member):
             rate = self.objective.per_joule(lane.member, 0.0, 1.0)
             return rate * float(lane.energies_j(pieces).sum())
-        queue, begin = lane.ordered(pieces), self.begin_s
+        begin = self.begin_s
         return math.fsum(
             run.energy_j
             * self.objective.per_joule(lane.member, begin + run.start_s, begin + run.end_s)
-            for run in lane.runs(queue, lane.laid(queue))
+            for run in lane.runs(table.queues[lane.index], table.expected[lane.index])
         )
-
-    def end_s(self, sheet: Sheet) -> float:
-        """When the last job of all ends, as expected."""
-        ends = (lane.end_s(pieces) for lane, pieces in zip(self.lanes, sheet, strict=True))
-        return max(ends, default=0.0)
 
     def placed(self, sheet: Sheet) -> Array:
         """Which part of each task is placed."""

@@ -4,7 +4,8 @@
     such that   a task's options and what is left out of it add up to 1
                 each battery    tangents of what a queue stays below  ≤  what it has (assurance.py)
                 each deadline   seconds of all that is due by then    ≤  seconds until then
-                makespan        seconds of each member                ≤  T
+                                seconds of a job's parts, in sequence ≤  seconds until then
+                makespan        seconds of each member, of each job   ≤  T
 
 Every plan keeps these lines, so what the programme comes to is a bound that no plan is below.
 Tangents are added where the last solution overdraws. With `timed`, what happens by when is counted,
@@ -71,6 +72,7 @@ class Relaxation:
             np.flatnonzero(options.member == index) for index in range(len(problem.lanes))
         ]
         self.fixed = [row for lane in problem.lanes for row in self._time_rows(lane)]
+        self.fixed += self._sequence_rows()
         if not self.tangents:
             for index in range(len(problem.lanes)):
                 self._add_tangent(index, np.ones(len(self.of_member[index])))
@@ -194,6 +196,17 @@ class Relaxation:
             rows.append(Row(before, options.sure_s[before], room))
         return rows + (self._window_rows(lane) if self.timed else [])
 
+    def _sequence_rows(self) -> list[Row]:
+        """Parts of a job that is due run one after the other."""
+        problem, options = self.problem, self.problem.options
+        rows = []
+        for task, place in zip(problem.tasks, problem.rows, strict=True):
+            ours = np.arange(place.start, place.stop)
+            if task.chunk_steps is not None and task.deadline_s is not None and len(ours):
+                room = task.deadline_s - task.earliest_s
+                rows.append(Row(ours, options.sure_s[ours], room))
+        return rows
+
     def _window_rows(self, lane: Lane) -> list[Row]:
         options, ours = self.problem.options, self.of_member[lane.index]
         windows = self.problem.windows[lane.index]
@@ -266,14 +279,16 @@ class Relaxation:
         return cost, sparse.vstack(lines, format="csr"), lower, limit, most
 
     def _makespan_lines(self, n: int, t: int) -> sparse.csr_matrix:
-        """Seconds of members, and of each whole task, up to the end of all."""
+        """Seconds of members, and of each task, up to the end of all."""
         options, lanes = self.problem.options, self.problem.lanes
         slots = np.array([lane.member.slots for lane in lanes])[options.member]
         work = sparse.csr_matrix(
             (options.time_s / slots, (options.member, np.arange(n))), shape=(len(lanes), n)
         )
         whole = self.problem.chunks[options.task] == 1
-        ends = np.where(whole, options.release_s + options.time_s, 0.0)
+        earliest = np.array([task.earliest_s for task in self.problem.tasks])[options.task]
+        release = np.where(whole, np.maximum(options.release_s, earliest), earliest)
+        ends = release + options.time_s
         alone = sparse.csr_matrix((ends, (options.task, np.arange(n))), shape=(t, n))
         body = sparse.vstack([work, alone])
         empty = sparse.csr_matrix((body.shape[0], t))

@@ -21,6 +21,7 @@ from ampere.fleet.shrinking import can_shrink
 from ampere.fleet.task import Task
 
 HALVINGS = 30
+FEW = 0.01  # share of a job's steps below which it matters who else is there
 MARGIN = 1.001  # by which a change is rounded to the safe side
 
 
@@ -98,6 +99,8 @@ def _undated(problem: Problem, task: int) -> list[Task]:
 def _change(problem: Problem, sheet: Sheet, task: int) -> str:
     """The least change of each kind, the smallest first."""
     lanes = _able(problem, task)
+    if not lanes and task in problem.costs.uninstalled:
+        return "install what its model needs, and plan again"
     if not lanes and task in problem.costs.unreadable:
         return "correct its model: no profile helps where it cannot be read"
     if not lanes:
@@ -117,9 +120,16 @@ def _fewer_steps(problem: Problem, sheet: Sheet, lane: Lane, task: int) -> Itera
     for whole in _pieces(problem, lane, task):
         part = _largest(partial(_fits_part, lane, queue, whole))
         kept = math.floor(part * steps)
-        if 0 < kept < steps:
+        alone = _steps_alone(lane, whole, steps) if kept < FEW * steps else 0
+        if 0 < kept < steps or alone:
             text = f"{units.number(kept)} of its {units.plural(steps, 'step')} fit on"
-            yield Change(1 - part, f"{text} {lane.member.name}")
+            rest = f" ({units.number(alone)} if it ran nothing else)" if alone > kept else ""
+            yield Change(1 - part, f"{text} {lane.member.name}{rest}")
+
+
+def _steps_alone(lane: Lane, whole: Piece, steps: int) -> int:
+    """How many would fit if the member had nothing else to do."""
+    return math.floor(_largest(partial(_fits_part, lane, [], whole)) * steps)
 
 
 def _pruned(problem: Problem, sheet: Sheet, lanes: Sequence[Lane], task: int) -> list[Change]:

@@ -1,8 +1,10 @@
 """Solver: the best plan of several ways to make one, and a bound that no plan is below.
 
 greedy ──────────┐
-relaxation ──────┼─ rounded, inserted, exchanged ── the best of them, checked exactly
+relaxation ──────┼─ rounded, inserted, exchanged, mended ── the best of them
 whole programme ─┘  (up to 300 tasks)
+
+Mending looks at all members at once: parts of a job run one after the other.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from ampere.fleet.planning.draft import Draft
 from ampere.fleet.planning.greedy import greedy
 from ampere.fleet.planning.improvement import improve, level, rounded
 from ampere.fleet.planning.lane import Piece
+from ampere.fleet.planning.mending import mended
 from ampere.fleet.planning.objective import Objective
 from ampere.fleet.planning.problem import Problem, Sheet
 from ampere.fleet.planning.relaxation import MANY, ROUNDS, Mask, Relaxation, Row
@@ -59,6 +62,7 @@ def solve(problem: Problem, patience_s: float = PATIENCE_S) -> Solution:
         if pruned.standing(other)[0] < problem.standing(sheet)[0]:
             problem, sheet = _grown(pruned, other)
             known, tangents = None, []
+    sheet = mended(problem, sheet)
     return Solution(problem, sheet, *bounds(problem, sheet, known, patience_s, tangents))
 
 
@@ -69,17 +73,32 @@ def _best(problem: Problem, patience_s: float) -> tuple[Sheet, float | None, lis
     answer = relaxation.solve() if len(problem.options) else None
     tangents = [] if timed else list(relaxation.tangents)
     few = len(problem.tasks) <= WHOLE_TASKS
-    first = greedy(problem)
+    first = mended(problem, greedy(problem))
     sheets = [first, *([_improved(Draft(problem, first), patience_s)] if few else [])]
+    if problem.objective.makespan and (problem.chunks > 1).any():
+        sheets.append(_undivided(problem, patience_s))
     if answer is not None:
         sheets.append(_improved(rounded(problem, answer.shares), patience_s))
         if few and not _is_best(problem, sheets, answer.value):
             found, bound = _whole(problem, relaxation, patience_s)
             sheets, answer = sheets + found, replace(answer, value=max(answer.value, bound))
-    draft = Draft(problem, min(sheets, key=problem.standing))
+    best = min(sheets, key=problem.standing)
     if not problem.objective.makespan:
-        level(draft, time.monotonic() + LEVEL_S)
-    return draft.sheet, None if timed or answer is None else answer.value, tangents
+        best = _levelled(problem, best)
+    return best, None if timed or answer is None else answer.value, tangents
+
+
+def _levelled(problem: Problem, sheet: Sheet) -> Sheet:
+    """The same plan with ends that are less far apart, if it holds like that."""
+    draft = Draft(problem, sheet)
+    level(draft, time.monotonic() + LEVEL_S)
+    return sheet if problem.timetable(draft.sheet).broken() else draft.sheet
+
+
+def _undivided(problem: Problem, patience_s: float) -> Sheet:
+    """A plan without parts, which would wait for each other."""
+    whole = replace(problem, tasks=[replace(task, chunk_steps=None) for task in problem.tasks])
+    return mended(problem, _improved(Draft(whole, greedy(whole)), patience_s))
 
 
 def _grown(problem: Problem, sheet: Sheet) -> tuple[Problem, Sheet]:
@@ -110,7 +129,7 @@ def _with_share(pieces: Sequence[Piece], task: int, share: float) -> list[Piece]
 
 def _improved(draft: Draft, patience_s: float) -> Sheet:
     improve(draft, time.monotonic() + patience_s / 4)
-    return draft.sheet
+    return mended(draft.problem, draft.sheet)
 
 
 def _is_best(problem: Problem, sheets: list[Sheet], bound: float) -> bool:

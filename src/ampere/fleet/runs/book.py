@@ -124,6 +124,7 @@ class Book:
     portions: list[Portion] = field(default_factory=list)
     unplaced: dict[str, str] = field(default_factory=dict)
     plans: int = 0
+    planned_s: float = 0.0  # when the last plan was taken
     reasons: list[str] = field(default_factory=list)  # why a new plan is due
     time_s: float = 0.0
     spent_j: dict[str, tuple[float, float]] = field(default_factory=dict)  # paid and at most
@@ -249,6 +250,7 @@ class Book:
                 raise DataError(f"job {name}: more steps are planned than are left")
         self.unplaced = dict(event.unplaced)
         self.plans += 1
+        self.planned_s = event.time_s
         self.reasons.clear()
         self.spent_j.clear()
         self._first = self.next_chunk

@@ -134,6 +134,15 @@ class Logbook(Holder):
         self._file.close()
 
 
+def begun_at(folder: str | os.PathLike[str]) -> str | None:
+    """The moment at which the run of a folder began; None if there is none yet.
+
+    Raises:
+        JournalError: Its logbook is damaged.
+    """
+    return read_logbook(folder).opened.begins if (Path(folder) / FILE).exists() else None
+
+
 def read_logbook(folder: str | os.PathLike[str]) -> Book:
     """The book of a folder, also while somebody keeps it.
 

@@ -13,11 +13,12 @@ from ampere.core.units import plural
 from ampere.errors import AmpereError
 from ampere.fleet.member import Fleet
 from ampere.fleet.plan import Plan
-from ampere.fleet.replan import as_of
-from ampere.fleet.runs.book import Book
+from ampere.fleet.replan import Done, as_of
+from ampere.fleet.runs.book import Book, MemberLine
 from ampere.fleet.runs.events import Planned
 from ampere.fleet.runs.turns import left_of, planned
 from ampere.fleet.task import Task
+from ampere.meters.base import Provenance
 
 SOON_S = 1e-3
 
@@ -96,10 +97,9 @@ def rest_of(
     """Members that are there with what they hold now, and jobs with the steps that are left."""
     here = tuple(member for member in fleet if book.members[member.name].here)
     held_j = {
-        member.name: min(line.battery_j, line.account.capacity_j)
+        member.name: held
         for member in here
-        if (line := book.members[member.name]).battery_j is not None
-        and line.account.capacity_j is not None
+        if (held := held_by(book.members[member.name])) is not None
     }
     jobs = [
         _rest(task, book.jobs[task.name].order.steps, steps, now_s)
@@ -109,6 +109,27 @@ def rest_of(
     if not any(span.end_s > now_s for member in here for span in member.available):
         return None, jobs
     return as_of(Fleet(here), now_s, held_j), jobs
+
+
+def done_by(book: Book) -> list[Done]:
+    """What members ran of each job, and what it took there."""
+    ran: dict[tuple[str, str], tuple[int, float, Provenance]] = {}
+    for chunk in book.chunks.values():
+        paid, key = chunk.paid, (chunk.sent.job, chunk.sent.member)
+        if paid is not None and paid.steps:
+            steps, energy_j, _ = ran.get(key, (0, 0.0, paid.provenance))
+            ran[key] = (steps + paid.steps, energy_j + paid.energy_j, paid.provenance)
+    return [
+        Done(job, member, steps, energy_j or None, provenance=provenance)
+        for (job, member), (steps, energy_j, provenance) in ran.items()
+    ]
+
+
+def held_by(line: MemberLine) -> float | None:
+    """Joules in a member's battery as the logbook last heard; None on the mains."""
+    if line.battery_j is None or line.account.capacity_j is None:
+        return None
+    return min(line.battery_j, line.account.capacity_j)
 
 
 def _rest(task: Task, all_steps: int, steps: int, now_s: float) -> Task:

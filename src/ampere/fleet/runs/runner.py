@@ -76,13 +76,19 @@ class Runner:
         return self.logbook.book
 
     def begin(self, plan: Plan) -> None:
-        """Take a plan into a logbook that has none.
+        """Take a plan into a logbook that has none, or only such as are older than its beginning.
 
         Raises:
             DataError: It is of other jobs or members.
         """
-        if not self.book.plans:
-            self._append(planned(plan, self.book, "the plan", self._time_s(), 0.0))
+        begins_s = datetime.fromisoformat(plan.begins).timestamp() - self._began_s
+        if not self.book.plans or begins_s > self.book.planned_s:
+            self._append(planned(plan, self.book, "the plan", self._time_s(), begins_s))
+
+    @property
+    def settled(self) -> bool:
+        """Whether every job is done, and what it took is known."""
+        return self.book.ended and not self.book.unsettled()
 
     # ------------------------------------------------------------------ the loop
 

@@ -27,6 +27,7 @@ from ampere.jax.graph.counter import runs_resized, with_features
 from ampere.jax.graph.sizes import follow
 from ampere.jax.graph.trace import TracedCall, trace
 from ampere.jax.graph.writer import Writer
+from ampere.jax.runtime.modules import in_dtype
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class ModelReading:
 
 def read_model(model: Any, inputs: Inputs, training: Training) -> ModelReading:
     """The layers of a model, and what belongs to none of them."""
+    if training.dtype:
+        model = in_dtype(model, training.dtype)
     traced = trace(model, inputs, training.batch_size, training.dtype or PLAIN)
     tainted = tainted_calls(traced)
     groups = group_calls(traced, tainted, cores)

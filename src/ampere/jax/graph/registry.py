@@ -215,20 +215,20 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, bool | int | float | str)
 
 
-def arguments_of(module: Any, dtype: str) -> dict[str, Any]:
+def arguments_of(module: Any) -> dict[str, Any]:
     """The arguments that build a module again, read back from its attributes."""
     arguments: dict[str, Any] = {}
     for name, parameter in _parameters(module).items():
         value = getattr(module, name, None)
-        if name == "dtype" and value is not None:
-            arguments[name] = DType(str(np.dtype(value)))
-        elif name == "param_dtype" and dtype != "float32":
-            arguments[name] = DType(dtype)
+        if name in ("dtype", "param_dtype"):
+            usual = None if name == "dtype" else np.dtype(np.float32)
+            if value is not None and np.dtype(value) != usual:
+                arguments[name] = DType(str(np.dtype(value)))
         elif name != "rngs" and _is_said(value, parameter):
             arguments[name] = _with_tuples(value)
     if isinstance(module, nnx.RNN):
         arguments["cell"] = type(module.cell).__name__
-        arguments.update(arguments_of(module.cell, dtype))
+        arguments.update(arguments_of(module.cell))
     return arguments
 
 

@@ -106,7 +106,7 @@ class Writer:
         if call.module is None:
             return Call(call.op, inputs=inputs, options=options)
         again = modules.setdefault(id(call.module), number)
-        arguments = arguments_of(call.module, self.training.dtype or PLAIN)
+        arguments = arguments_of(call.module)
         for name, dim in self.sizes.arguments.get(call.index, {}).items():
             if isinstance(dim, tuple):
                 arguments[name] = tuple(map(scope.size, dim))

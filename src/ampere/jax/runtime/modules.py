@@ -100,6 +100,35 @@ def take_apart(module: Any) -> Definition:
     return Definition(*nnx.split(module, nnx.Param, ...))
 
 
+def in_dtype(model: Any, dtype: str) -> Any:
+    """A copy of a model as if its modules had been built for a type; itself if it is of this type.
+
+    A recurrent cell's carry is of the type that the cell is said to hold: casting weights alone
+    would let it change on the way.
+    """
+    kind = jax.numpy.dtype(dtype)
+    definition, parameters, rest = nnx.split(model, nnx.Param, ...)
+    if all(leaf.dtype == kind for leaf in jax.tree.leaves(parameters)):
+        return model
+    copy = nnx.merge(definition, jax.tree.map(lambda leaf: _cast(leaf, kind), parameters), rest)
+    for _, module in nnx.iter_modules(copy):
+        if getattr(nnx, type(module).__name__, None) is not type(module):
+            continue
+        for name in ("dtype", "param_dtype"):
+            if hasattr(module, name):
+                setattr(module, name, kind)
+    return copy
+
+
+def _cast(leaf: Any, kind: Any) -> Any:
+    """An array, or the shape of one, of another type; whole numbers stay."""
+    if not jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating):
+        return leaf
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return jax.ShapeDtypeStruct(leaf.shape, kind)
+    return leaf.astype(kind)
+
+
 def define(op: str, arguments: Mapping[str, Any]) -> Definition:
     """The definition of a module of flax.nnx that is built with these arguments.
 

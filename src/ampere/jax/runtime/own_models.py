@@ -19,7 +19,7 @@ from ampere.core.program.terms import ValueRef
 from ampere.core.training import PLAIN
 from ampere.core.workloads import ModelSpec
 from ampere.errors import ModelError
-from ampere.jax.runtime.modules import Definition, as_held, take_apart
+from ampere.jax.runtime.modules import Definition, as_held, in_dtype, take_apart
 from ampere.jax.runtime.sites import Site
 from ampere.jax.runtime.trainer import Trainer
 from ampere.programs.program import Input, Program, Step
@@ -62,6 +62,8 @@ def model_trainer(spec: ModelSpec, **given: Any) -> Trainer:
         raise ModelError(
             f"{factory.label} returned {in_words(model)}; JAX trains a flax.nnx.Module"
         )
+    if spec.training.dtype:
+        model = in_dtype(model, spec.training.dtype)
     model.train()
     definition = take_apart(model)
     batch, dtype = spec.training.batch_size, spec.training.dtype or PLAIN

@@ -19,6 +19,7 @@ import optax
 
 import jax
 from ampere.core.program.terms import ValueRef
+from ampere.core.training import Training
 from ampere.errors import ModelError
 from ampere.jax.runtime.losses import loss_of
 from ampere.jax.runtime.running import Arrays, run_program
@@ -63,7 +64,7 @@ class Trainer:
         targets: Sequence[Any] | None = None,
         optimizer: Any = None,
     ) -> None:
-        _refuse(program)
+        refuse_training(program.training)
         rng = np.random.default_rng(SEED)
         self.program, self._apply = program, apply
         self.reach = reach_of(program)
@@ -171,13 +172,15 @@ class Trainer:
         return [np.ones((), np.float32), *drawn] if self.program.ends_in_loss else drawn
 
 
-def _refuse(program: Program) -> None:
-    training = program.training
+def refuse_training(training: Training) -> None:
+    """Raise if nothing is trained so, whatever the network."""
     if training.optimizer not in OPTIMIZERS:
         names = ", ".join(OPTIMIZERS)
         raise ModelError(f"unknown optimizer {training.optimizer!r}: use one of {names}")
     if training.amp:
         raise ModelError("JAX has no automatic mixed precision: use --dtype bfloat16 instead")
+    if training.dtype == "float64":
+        raise ModelError("JAX computes in 32 bits here: use --dtype float32, bfloat16 or float16")
 
 
 def _arrays(program: Program, values: Mapping[Key, Any]) -> Arrays:

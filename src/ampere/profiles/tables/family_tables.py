@@ -91,7 +91,9 @@ class FamilyTables:
         energy, time = self._fit.energy, self._fit.time
         if time is None:
             return None
-        return Sums(time, self._grid, self._context, lambda layers: per_joule(layers, energy))
+        return Sums(
+            time, self._grid, self._context, lambda layers: per_joule(layers, energy.costs(layers))
+        )
 
     @cached_property
     def _flops(self) -> list[Table]:

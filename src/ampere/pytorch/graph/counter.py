@@ -22,6 +22,7 @@ from ampere.pytorch.graph.recorder import tensors_in
 from ampere.pytorch.graph.recurrence import RECURRENT, Shortened, left_out_flops, shorten
 from ampere.pytorch.graph.shortcuts import QuickNorms, quick
 from ampere.pytorch.runtime.builder import build_layer, example_inputs, is_shared
+from ampere.pytorch.runtime.losses import scored
 from ampere.pytorch.work.calls import work_of_call
 from ampere.pytorch.work.sums import forward_again, summed, work_of_loss, work_of_update
 
@@ -80,7 +81,7 @@ def _work(
     if layer.kind.attributes.get(CHECKPOINTED):
         work += map(forward_again, written.work)
     if layer.kind.role is Role.LAST:
-        work += work_of_loss(tensor for _, tensor in tensors_in(result) if tensor.requires_grad)
+        work += work_of_loss(scored(str(training.loss), result))
     held = {} if training.precision == PLAIN else {"precision": training.precision}
     return summed(work, features.flops or 0.0, held)
 

@@ -14,7 +14,7 @@ from types import ModuleType
 
 import torch
 
-from ampere.errors import ModelError
+from ampere.errors import MissingLibrary, ModelError
 
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _HUB = "huggingface_hub.constants"
@@ -34,11 +34,14 @@ class Package:
             wanted: The model that it is needed for.
 
         Raises:
-            ModelError: It is not installed, or cannot be imported.
+            MissingLibrary: It is not installed.
+            ModelError: It cannot be imported.
         """
         install = f"pip install 'ampere-energy[{self.extra}]'"
         if self.name not in sys.modules and importlib.util.find_spec(self.name) is None:
-            raise ModelError(f"{wanted} needs the package {self.name}: {install}")
+            raise MissingLibrary(
+                f"{wanted} needs the package {self.name}: {install}", name=self.name
+            )
         try:
             with offline():
                 _let_torchvision_load()

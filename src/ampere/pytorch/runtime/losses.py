@@ -95,11 +95,22 @@ def _entry(output: Any) -> Any:
     return output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
 
 
-def _auto(output: Any) -> Loss:
+def _has_entry(output: Any) -> bool:
     own = _entry(output)
-    if isinstance(own, Tensor) and own.dim() == 0 and own.requires_grad:
-        return _entry
-    return _of_each(_by_shape, output)
+    return isinstance(own, Tensor) and own.dim() == 0 and own.requires_grad
+
+
+def _auto(output: Any) -> Loss:
+    return _entry if _has_entry(output) else _of_each(_by_shape, output)
+
+
+def scored(name: str, output: Any) -> list[Tensor]:
+    """What a loss of this name is made of; a loss of the model's own was made by the model."""
+    if name != "auto":
+        return [tensor for tensor in returned_tensors(output) if tensor.requires_grad]
+    if _has_entry(output):
+        return []
+    return [each for each in returned_tensors(output) if each.requires_grad and each.dim()]
 
 
 LOSSES: Mapping[str, Callable[[Any], Loss]] = {

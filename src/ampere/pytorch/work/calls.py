@@ -18,7 +18,7 @@ from ampere.core.types import Json
 from ampere.pytorch.graph.recorder import tensors_in
 from ampere.pytorch.work.heavy import HEAVY, Call, matmul, multi_head
 from ampere.pytorch.work.operations import CURVED, NORMS, operation_of, works_in_place
-from ampere.pytorch.work.sums import NOTHING, bytes_of, rounded
+from ampere.pytorch.work.sums import NOTHING, bytes_of, rounded, work_of_loss
 
 ATTENTION = "multi_head_attention_forward"
 NO_CALLS = ("__get__", "__set__", "requires_grad_", "backward")
@@ -37,6 +37,8 @@ def work_of_call(
     if name == ATTENTION:
         return multi_head(call)
     operation = operation_of(name)
+    if operation == "loss":
+        return work_of_loss(inputs[:1])
     heavy = HEAVY.get(operation) or (matmul if flops else None)
     try:
         work = heavy(call) if heavy is not None and inputs else _light(call, operation)

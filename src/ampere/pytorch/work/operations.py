@@ -23,7 +23,8 @@ REDUCTIONS = """mean sum max min amax amin var std norm var_mean std_mean prod l
     argmin any all cumsum topk sort argsort vector_norm"""
 COPIES = """cat concat stack hstack vstack contiguous clone pad constant_pad_nd roll repeat
     repeat_interleave gather index_select scatter scatter_ scatter_add index_put index_put_
-    index_add index_copy __setitem__ to float half bfloat16 type type_as copy_ flip tile
+    index_add index_copy __setitem__ to float half bfloat16 double long int short byte bool type
+    type_as copy_ flip tile
     pixel_shuffle pixel_unshuffle channel_shuffle masked_select masked_scatter take_along_dim tril
     triu where meshgrid unfold fold one_hot broadcast_to bucketize searchsorted arange zeros ones
     full empty zeros_like ones_like full_like empty_like tensor linspace new_zeros new_ones
@@ -35,6 +36,8 @@ ELEMENTWISE = """add add_ sub sub_ mul mul_ div div_ neg abs __add__ __radd__ __
     true_divide rsub floor_divide remainder eq ne lt le gt ge __eq__ __ne__ __lt__ __le__ __gt__
     __ge__ __and__ __or__ __invert__ __rand__ logical_and logical_not logical_or sign floor ceil
     round zero_ fill_ bitwise_and bitwise_not"""
+LOSSES = """cross_entropy nll_loss mse_loss l1_loss smooth_l1_loss huber_loss kl_div
+    binary_cross_entropy binary_cross_entropy_with_logits"""
 MATMULS = """bmm matmul mm __matmul__ __rmatmul__ einsum baddbmm mv addmm tensordot bilinear dot
     inner"""
 
@@ -68,6 +71,7 @@ _LISTS: Mapping[str, str] = {
     "attention": "scaled_dot_product_attention",
     "recurrent": "lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
     "embedding": "embedding embedding_bag",
+    "loss": LOSSES,
 }
 _OPERATION_OF = {name: operation for operation, names in _LISTS.items() for name in names.split()}
 

@@ -42,9 +42,9 @@ def work_of_update(parameters: Iterable[Tensor], optimizer: str) -> list[Work]:
     ]
 
 
-def work_of_loss(outputs: Iterable[Tensor]) -> list[Work]:
-    """What the loss of outputs does, whichever it is."""
-    return [rounded(Work("loss", features=Features(0.0, bytes_of([t]), 0.0))) for t in outputs]
+def work_of_loss(scores: Iterable[Tensor]) -> list[Work]:
+    """What the loss of each of these does, whichever it is."""
+    return [rounded(Work("loss", features=Features(0.0, bytes_of([t]), 0.0))) for t in scores]
 
 
 def forward_again(work: Work) -> Work:
