@@ -133,6 +133,7 @@ benchmarks: setup $(INTEGRATIONS)/.installed $(JAX)/.installed  ## the tables in
 	$(BIN)/python benchmarks/processes.py
 	$(BIN)/python benchmarks/coordinates.py
 	$(BIN)/python benchmarks/recorded.py --data $(RECORDED)
+	$(BIN)/python benchmarks/recorded.py --data $(RECORDED) --ablation
 	$(BIN)/python benchmarks/board.py --data $(RECORDED)
 	$(BIN)/python benchmarks/transfer.py --data $(RECORDED)
 	$(BIN)/python benchmarks/bias.py

@@ -239,10 +239,10 @@ def cells(whole: Mapping[str, Row], without: Mapping[str, Row], figure: str) -> 
 def page(kept: Mapping[str, Any]) -> str:
     """Both tables, and what they are of."""
     found = kept["parts"]
-    splits = ", ".join(f"{name} {len(row['mape'])}" for name, row in found[AS_IS].items())
+    splits = "; ".join(f"{name} ({len(row['mape'])})" for name, row in found[AS_IS].items())
     return "\n\n".join(
         [
-            f"Fitted on: {kept['machine']} Splits: {splits}; of each at most {ASKED} networks are"
+            f"Fitted on: {kept['machine']} Splits: {splits}. Of each at most {ASKED} networks are"
             " asked. Changes in percent of the figure of the whole model (+: worse without that"
             f" part); bold where they are more than {SURE:g} standard errors over the splits, ·"
             " where they round to 0.",

@@ -14,6 +14,10 @@ from ampere.estimators.encoding import STEP
 SEEN = 0.01  # share of an operation that is worth a word
 MOST_NAMES = 20  # of layers in a warning
 NOTABLE = 0.1  # share of an operation that was not measured at such sizes, or at all
+BLIND = (
+    "the profile knows too little to tell: measure more networks, on a quiet machine, or add"
+    " --after-steps 20"
+)
 UNSETTLED = (  # which matters to whoever looks at lines, not at totals
     "how joules divide between these layers and others is open, the total is known better"
     " (variants settle it: `ampere profile --per-layer`)"
@@ -49,9 +53,18 @@ def marked(prediction: Prediction) -> tuple[Line, ...]:
 
 
 def cautions(prediction: Prediction) -> list[str]:
-    """What a reader should know of a network's lines, or of its operations."""
+    """What a reader should know of a network's total, of its lines, or of its operations."""
+    return [*_of_total(prediction), *_of_parts(prediction), *prediction.doubts]
+
+
+def _of_total(prediction: Prediction) -> list[str]:
+    """Whether the interval is so wide, from end to end about a factor of 30, that it says nothing."""
+    return [BLIND] if prediction.total.energy_j_std > prediction.total.energy_j else []
+
+
+def _of_parts(prediction: Prediction) -> list[str]:
     if prediction.shares:
-        return [*_of_operations(prediction), *prediction.doubts]
+        return _of_operations(prediction)
     lines = prediction.lines
     cases = (
         (
@@ -73,8 +86,7 @@ def cautions(prediction: Prediction) -> list[str]:
             [line.layer for line in lines if line.unsettled],
         ),
     )
-    texts = [f"{text}: {_names(layers)}" for text, layers in cases if layers]
-    return [*texts, *prediction.doubts]
+    return [f"{text}: {_names(layers)}" for text, layers in cases if layers]
 
 
 def _of_operations(prediction: Prediction) -> list[str]:

@@ -117,6 +117,7 @@ def test_tables_of_published_and_kept_rows(
     some = {part: ablation.PARTS[part] for part in (ablation.AS_IS, "M12")}
     monkeypatch.setattr(ablation, "PARTS", some)
     monkeypatch.setattr(ablation, "SHORT", ("made up",))
+    monkeypatch.setattr(ablation, "machine_line", lambda settings: "here.")
     own = ablation.Question("own", case.splits)
     monkeypatch.setattr(ablation, "of_families", lambda: own)
     monkeypatch.setattr(ablation, "of_two_threads", lambda: ablation.replace(own, name="two"))
