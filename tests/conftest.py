@@ -44,6 +44,10 @@ settings.load_profile("ampere")
 # as a user has it once.
 typer.testing._get_command = functools.cache(typer.testing._get_command)
 
+# What `ampere.keep_memory()` sets for processes that are started later, of which some tests count
+# page faults.
+KEEPING = {"MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_MAX_"} - os.environ.keys()
+
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
@@ -51,6 +55,14 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector pass over what stays till the end: modules, thousands of tests."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def memory_as_it_was() -> Iterator[None]:
+    """Let nobody inherit that freed memory is kept."""
+    yield
+    for name in KEEPING:
+        os.environ.pop(name, None)
 
 
 @pytest.fixture(autouse=True)
@@ -104,6 +116,7 @@ def searched_once() -> Iterator[None]:
 
     search, known = sum_process.search, dict[bytes, Any]()
 
+    @functools.wraps(search)
     def remembered(*given: Any, **named: Any) -> Any:
         asked = pickle.dumps((given, named, likelihood.FIT_ROWS))
         key = hashlib.sha256(asked).digest()

@@ -540,7 +540,7 @@ def test_a_profile_that_knows_nothing_of_the_model_names_its_kinds() -> None:
     assert says.startswith("the profile (it was made for zoo:har) does not cover first conv2d3x3")
     assert "last flatten+linear" in says
     paper = replace(known(), method="paper")
-    assert "profile this model first" in message_of(NotCovered, profile=paper)
+    assert "only the additive method makes tables" in message_of(DataError, profile=paper)
 
 
 # --- scores and fine-tuning ----------------------------------------------------------------------

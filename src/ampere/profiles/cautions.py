@@ -58,7 +58,7 @@ def cautions(prediction: Prediction) -> list[str]:
 
 
 def _of_total(prediction: Prediction) -> list[str]:
-    """Whether the interval is so wide, from end to end about a factor of 30, that it says nothing."""
+    """That the interval says nothing, if it does: about a factor of 30 from end to end."""
     return [BLIND] if prediction.total.energy_j_std > prediction.total.energy_j else []
 
 

@@ -146,7 +146,8 @@ class Lane:
             if begin >= span.end_s or room < min(left, chunk) * (1 - LATE):
                 continue
             part = left if room >= left * (1 - LATE) else chunk * math.floor(room / chunk + LATE)
-            runs.append((begin, begin + part * length))
+            start_s = begin + part * length  # what is late delays its own rest, too
+            runs.append((begin, start_s))
             left -= part
             if left <= LATE:
                 return runs
