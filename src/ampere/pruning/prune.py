@@ -8,7 +8,8 @@ What the profile does not know for sure counts against the budget.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +31,7 @@ from ampere.profiles.profile import Profile
 from ampere.pruning.judge import Candidate, Judge, Judging, make_judge, unwatched
 from ampere.pruning.result import Pruning, refuse_to_overwrite
 from ampere.pruning.search import Candidates, Search, WidthSearch, make_space
-from ampere.pruning.verify import Verification, Verified, Verifier
+from ampere.pruning.verify import BESIDE, Round, Verification, Verified, Verifier
 
 if TYPE_CHECKING:
     from torch import nn
@@ -97,11 +98,21 @@ def prune(
     if folder is not None:
         refuse_to_overwrite(Path(folder), slimmer.weight_bytes)
     task = _plan(
-        slimmer, profile, budget, steps, search=search, judging=judging, seed=seed, watch=watch
+        slimmer,
+        profile,
+        budget,
+        steps,
+        search=search,
+        judging=judging,
+        least=BESIDE if verification else 1,
+        seed=seed,
+        watch=watch,
     )
-    candidates = task.find()
-    verified = task.verify(candidates, verification) if verification else None
-    chosen = task.judge.choose(slimmer, verified.candidates if verified else candidates, watch)
+    candidates, verified = task.find(), None
+    if verification:
+        verified, task = task.verify(candidates, verification)
+        candidates = verified.candidates[: task.judge.candidates]
+    chosen = task.judge.choose(slimmer, candidates, watch)
     return task.result(chosen, verified, model, has_weights=weights is not None)
 
 
@@ -110,10 +121,13 @@ class _Task:
     """A model to cut, how far, and who looks for it and judges it."""
 
     slimmer: Slimmer
-    profile: Profile
+    given: Profile
+    profile: Profile  # with what was metered since
+    can_tell: bool  # whether what is metered is of the profile's device
     before: Estimate
     budget: Budget
     limit_j: float  # of a step
+    correction: float  # of the limit, for what the profile does not believe of the meter
     steps: int | None  # of the whole job
     fine_tune_steps: int  # of these, all finalists together
     widths: WidthSearch
@@ -124,11 +138,18 @@ class _Task:
         """The best candidates by the profile; the whole model alone if it is all of the budget."""
         if self.budget.is_share and self.limit_j >= self.before.energy_j:
             return [self.widths.whole]
-        return self.widths.find(self.limit_j)
+        return self.widths.find(self.limit_j * self.correction)
 
-    def verify(self, candidates: Candidates, verification: Verification) -> Verified:
-        """Those that are inside the budget by the meter."""
-        is_share = self.budget.is_share
+    def at_most(self, widths: Mapping[str, int]) -> float:
+        """What a candidate takes with the asked confidence, as a share of what is allowed."""
+        return self.widths.bound(widths) / (self.limit_j * self.correction)
+
+    def score(self, widths: Mapping[str, int]) -> float:
+        """How much of the model's importance a candidate keeps."""
+        return self.widths.score(widths)
+
+    def verify(self, candidates: Candidates, verification: Verification) -> tuple[Verified, _Task]:
+        """Those that are inside the budget by the meter, and the task with what it told."""
         with device_or_local(verification.device) as device:
             verification.refuse_others(device, self.profile)
             verifier = Verifier(
@@ -136,15 +157,46 @@ class _Task:
                 nominal=reference_of(self.profile.header, device, verification.effort),
                 layers=self.slimmer.layers,
                 effort=verification.effort,
-                allowed=self.limit_j / self.before.energy_j if is_share else self.limit_j,
-                is_share=is_share,
+                allowed=self.limit_j / (self.before.energy_j if self.budget.is_share else 1.0),
+                is_share=self.budget.is_share,
                 watch=self.watch,
             )
-            can_go_lower = self.widths.settings.guide == "energy" and candidates != [
-                self.widths.whole
-            ]
-            search = self.widths.find if can_go_lower else None
-            return verifier.verify(candidates, self.limit_j, search)
+            if self.widths.settings.guide != "energy" or candidates == [self.widths.whole]:
+                return verifier.check(candidates), self
+            is_own = device.fingerprint.id == self.profile.header.fingerprint.id
+            return verifier.improve(candidates, replace(self, can_tell=is_own))
+
+    def learned(self, rounds: Sequence[Round]) -> _Task:
+        """The task by a profile that was told these rows, unless they are of another device.
+
+        What it does not believe all the same, since its other rows contradict them, holds for the
+        next candidates as well: the limit is corrected by it.
+        """
+        profile = self.given
+        if self.can_tell:  # all is fitted anew: rows side by side tell how noisy it is, too
+            rows = [row for each in rounds for row in (each.whole, *each.rows)]
+            profile = replace(profile, measurements=(*profile.measurements, *rows))
+        before = _estimate_whole(profile, self.slimmer.layers)
+        is_share, settings = self.budget.is_share, self.widths.settings
+        believed = [
+            profile.estimate(row.layers).energy_j
+            / row.energy_j
+            * (each.whole.energy_j / before.energy_j if is_share else 1.0)
+            for each in rounds
+            for row in each.rows
+        ]
+        return replace(
+            self,
+            profile=profile,
+            before=before,
+            limit_j=self.limit_j * (before.energy_j / self.before.energy_j if is_share else 1.0),
+            correction=statistics.median(believed),
+            widths=replace(
+                self.widths,
+                space=make_space(self.slimmer, profile, settings, is_share),
+                whole_j=before.energy_j,
+            ),
+        )
 
     def result(
         self,
@@ -165,8 +217,8 @@ class _Task:
             warnings += self._doubts(is_metered=verified is not None)
         if verified is not None and verified.dropped:
             warnings.append(
-                f"{plural(verified.dropped, 'candidate')} took more than allowed by the meter, so"
-                " the search was repeated with less allowed"
+                f"{plural(verified.dropped, 'candidate')} took more than allowed by the meter, and"
+                " the search was repeated with what it told"
             )
         kept = [slimmer.kept(name, size) for name, size in chosen.widths.items()]
         return Pruning(
@@ -212,6 +264,7 @@ def _plan(
     *,
     search: Search,
     judging: Judging,
+    least: int,  # candidates
     seed: int,
     watch: Callable[[str], None],
 ) -> _Task:
@@ -228,15 +281,18 @@ def _plan(
         space=make_space(slimmer, profile, search, budget.is_share),
         settings=search,
         whole_j=before.energy_j,
-        count=judge.candidates,
+        count=max(least, judge.candidates),
         seed=seed,
     )
     return _Task(
         slimmer=slimmer,
+        given=profile,
         profile=profile,
+        can_tell=True,
         before=before,
         budget=budget,
         limit_j=limit_j,
+        correction=1.0,
         steps=all_steps,
         fine_tune_steps=fine_tune_steps,
         widths=widths,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from ampere.core.arrays import Ints
 from ampere.core.layers import Layer
 from ampere.errors import DataError, ModelError
 from ampere.profiles.profile import Profile
@@ -94,6 +95,17 @@ class WidthSearch:
         strategy = STRATEGIES[self.settings.strategy]()
         rows = strategy.find(self.space, limit, np.random.default_rng(self.seed), self.count)
         return [self._by_name(row) for row in rows]
+
+    def score(self, widths: Mapping[str, int]) -> float:
+        """How much a candidate keeps, 0 at the most."""
+        return float(self.space.score(self._levels(widths))[0])
+
+    def bound(self, widths: Mapping[str, int]) -> float:
+        """What the cost of a candidate stays under."""
+        return float(self.space.bound(self._levels(widths))[0])
+
+    def _levels(self, widths: Mapping[str, int]) -> Ints:
+        return self.space.levels([[widths[name] for name in self.space.names]])
 
     def _by_name(self, sizes: Sequence[int]) -> dict[str, int]:
         return {name: int(size) for name, size in zip(self.space.names, sizes, strict=True)}
