@@ -27,6 +27,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 from machine import RESULTS, machine_line, pack, write_section
 from thirds import in_thirds, inside_by_thirds, is_inside, mean_score
 
@@ -70,6 +71,10 @@ class Score:
     errors: list[float]
     thirds: list[float]  # coverage of the small, the middle and the large
     score: float
+    # By how much networks took more than estimated, a factor of e of joules: as they are estimated
+    # and as they were metered, where whatever the meter errs by is on both sides.
+    slope: float
+    slope_by_meter: float
 
     @classmethod
     def of(cls, fit: Fit, layers: Sequence[Any], truth: Sequence[float]) -> Score:
@@ -78,6 +83,7 @@ class Score:
         errors = [a.energy_j / j - 1 for a, j in zip(answers, truth, strict=True)]
         intervals = [a.energy_j_interval for a in answers]
         half = [(a.energy_j_interval[1] - a.energy_j) / a.energy_j for a in answers]
+        expected, took = np.log([a.energy_j for a in answers]), np.log(truth)
         return cls(
             mape=100 * fmean(map(abs, errors)),
             bias=100 * fmean(errors),
@@ -86,6 +92,8 @@ class Score:
             errors=errors,
             thirds=inside_by_thirds(intervals, truth),
             score=mean_score(intervals, truth),
+            slope=float(np.polyfit(expected, took - expected, 1)[0]),
+            slope_by_meter=float(np.polyfit(took, took - expected, 1)[0]),
         )
 
 
@@ -283,25 +291,26 @@ def errors(families: Sequence[dict[str, Any]]) -> list[str]:
 def pooled(families: Sequence[dict[str, Any]]) -> list[str]:
     text = [
         "Pooled over all members of all families and seeds; thirds are by metered joules, `score`"
-        " is the mean interval score in log joules (width, and 20 times what is missed by):",
+        " is the mean interval score in log joules (width, and 20 times what is missed by);"
+        " `slope` is by how many percent networks take more than estimated for each factor of e of"
+        " estimated joules, and in brackets of metered ones, where noise alone makes one:",
         "",
         "| measurements | MAPE | coverage of 90 % | small / middle / large third | score |"
-        " half interval | least of a family |",
-        "|---" * 7 + "|",
+        " half interval | least of a family | slope |",
+        "|---" * 8 + "|",
     ]
     for n in SIZES:
         each = [(e, row) for row in families for e in row["additive"] if e["n"] == n]
         count = sum(len(e["errors"]) for e, _ in each)
         inside = sum(e["coverage"] * len(e["errors"]) for e, _ in each)
         per = [fmean(e["coverage"] for e, r in each if r is row) for row in families]
-        # From before they were kept: --refit makes them.
-        kept = [e for e, _ in each if "thirds" in e]
-        thirds = [fmean(third) for third in zip(*(e["thirds"] for e in kept), strict=True)]
-        score = f"{fmean(e['score'] for e in kept):.2f}" if kept else "–"
+        thirds = [fmean(third) for third in zip(*(e["thirds"] for e, _ in each), strict=True)]
         text.append(
             f"| {n} | {fmean(e['mape'] for e, _ in each):.1f} | {inside / count:.0%} of {count} |"
-            f" {in_thirds(thirds)} | {score} |"
+            f" {in_thirds(thirds)} | {fmean(e['score'] for e, _ in each):.2f} |"
             f" {fmean(e['half_interval'] for e, _ in each):.0%} | {min(per):.0%} |"
+            f" {fmean(100 * e['slope'] for e, _ in each):+.1f}"
+            f" ({fmean(100 * e['slope_by_meter'] for e, _ in each):+.1f}) |"
         )
     return text
 

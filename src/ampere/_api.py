@@ -248,6 +248,7 @@ def after_steps(
         (row,) = measure_workloads(device, work, nominal, few, known=known)
     if row.failed is not None:
         raise MeasurementFailed(f"the model could not be metered: {row.failed}")
+    _ = profile.fit  # it is conditioned on the row, which a fit anew of very many might not draw
     sharpened = profile.tell(row)
     faults = [each for each in sharpened.rejected if each.row is row and not each.seconds_only]
     if faults:

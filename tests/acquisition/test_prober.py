@@ -70,6 +70,7 @@ def test_it_asks_for_what_is_asked_about() -> None:
 
 def test_it_ends_when_models_are_known_well_enough() -> None:
     prober = Prober(pool(40), asked(), tolerance=0.08, limit=40)
+    assert prober.state == ""
     told = 0
     while not prober.should_stop:
         probes = prober.ask(2)
@@ -77,6 +78,7 @@ def test_it_ends_when_models_are_known_well_enough() -> None:
         told += len(probes)
     assert START < told < 40
     assert prober.half_interval <= 0.08
+    assert prober.state == f"models known to ±{100 * prober.half_interval:.1f} %:"
 
 
 def test_it_ends_at_the_limit_and_says_what_is_left() -> None:

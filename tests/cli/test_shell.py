@@ -84,3 +84,12 @@ def test_what_is_said_of_all_commands_may_be_said_after_them(net: Path) -> None:
     both = run("--quiet", "layers", "net.py:raises", "--verbose")
     assert both.exit_code == 2
     assert "give either --quiet or --verbose" in both.stderr
+
+
+@pytest.mark.parametrize("option", ["--debug", "--quiet", "--verbose"])
+def test_an_option_of_a_program_is_not_taken_from_it(option: str) -> None:
+    ours = run("run", "--budget", "none", option, "python", "train.py")
+    theirs = run("run", "--budget", "none", "python", "train.py", option)
+    assert (ours.exit_code, theirs.exit_code) == (1, 2)
+    assert "is no budget" in ours.stderr
+    assert f"No such option: {option}" in theirs.stderr

@@ -127,3 +127,9 @@ def test_whatever_is_quoted_is_short(value: Any) -> None:
 @pytest.mark.parametrize("text", ["[" * 10**5, "1" * 10**5, '{"a":' * 10**5], ids=len)
 def test_absurd_json_is_refused(text: str) -> None:
     assert "not JSON" in refusal(lambda: parse_json(text))
+
+
+def test_an_object_of_texts_has_a_bound_of_its_own() -> None:
+    fields = Fields({"a": {str(number): "x" for number in range(3)}})
+    assert len(fields.texts("a", most=3)) == 3
+    assert "more than 2" in refusal(lambda: fields.texts("a", most=2))

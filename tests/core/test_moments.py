@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ampere.core.boundary import moments
 from ampere.core.boundary.moments import Calendar, parse_moment, parse_zone
 from ampere.errors import DataError
 
@@ -45,6 +46,12 @@ def test_a_day_on_which_clocks_change_does_not_matter_to_others() -> None:
 def test_what_is_no_zone_is_refused(text: str) -> None:
     with pytest.raises(DataError, match="is no zone"):
         parse_zone(text)
+
+
+def test_where_there_are_no_zones_they_are_to_be_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moments, "available_timezones", set)
+    with pytest.raises(DataError, match="no zones are installed here: pip install tzdata"):
+        parse_zone("Mars")
 
 
 @pytest.mark.parametrize("text", ["soon", "2026-13-01", "9" * 30])

@@ -200,3 +200,8 @@ def test_answers_and_greetings_are_data() -> None:
             Answer.of(wrong)
         with pytest.raises(DataError):
             Greeting.of(wrong)
+
+
+def test_as_many_jobs_may_fit_nowhere_as_there_may_be() -> None:
+    event = Planned(0.0, "the plan", (), {f"job {number}": "no room" for number in range(201)})
+    assert read_event(json.loads(json.dumps(event_json(event)))) == event

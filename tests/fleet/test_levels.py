@@ -48,3 +48,14 @@ def test_a_plan_keeps_what_its_members_know(hourly: str) -> None:
     told = with_levels(made_up_plan(), Fleet(tuple(members))).standings
     assert [len(each.carbon) for each in told] == [0, 6, 0, 0]
     assert (told[1].price, told[1].currency) == ((Level(0.0, 0.3),), "EUR")
+
+
+@pytest.mark.timeout(30)
+def test_steps_that_are_no_round_number_come_to_an_end(hourly: str) -> None:
+    carbon = parse_carbon(hourly)
+    for later_s in range(200):
+        begins_s = parse_moment("2026-11-18T05:30:00Z") + later_s
+        levels = levels_of(carbon, begins_s, 400_001.7)
+        assert 1 < len(levels) <= MOST_LEVELS + 1
+        times = [each.time_s for each in levels]
+        assert times == sorted(set(times)) and times[-1] < 400_001.7

@@ -11,7 +11,8 @@ from ampere.errors import DataError
 from ampere.fleet.planning.objective import Objective
 from ampere.fleet.replan import Done, as_of, learned, remaining, replan
 from ampere.meters.base import Provenance
-from fakes import known_cost, plain_model, total
+from ampere.records.measurement import Measurement
+from fakes import SMALL, known_cost, plain_layer, plain_model, total
 from fleet.cases import BEGINS, member, task
 from plain_rows import layer
 
@@ -69,6 +70,17 @@ def test_epochs_that_ran_are_left_out() -> None:
     ((left,), _) = remaining(fleet, [long], [Done("a", "x", 25)], 0.0)
 
     assert (left.job.steps, left.job.epochs, left.job.validations) == (15, None, 2)
+
+
+def test_what_is_left_is_counted_in_batches_of_who_may_run_it() -> None:
+    one, two = member("x"), member("y")
+    batches_of_4 = Measurement((plain_layer(SMALL, in_=8),), 1.0, provenance=Provenance.SIMULATED)
+    two = replace(two, profile=ampere.fit([batches_of_4]))
+    job = replace(task("a", members=("y",)), job=ampere.Job(epochs=1, samples=200))
+
+    ((left,), _) = remaining(ampere.Fleet((one, two)), [job], [Done("a", "y", 4)], 0.0)
+
+    assert left.job.steps == 200 // 4 - 4
 
 
 def test_metered_joules_teach_the_profile() -> None:

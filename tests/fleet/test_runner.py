@@ -27,8 +27,10 @@ from fleet.crews import (
     a_member,
     a_plan,
     a_task,
+    identity_of,
     open_fake,
 )
+from libraries import a_profile
 
 
 @pytest.fixture(autouse=True)
@@ -174,6 +176,15 @@ def test_a_worker_that_lies_about_its_device_gets_no_work(tmp_path: Path) -> Non
     assert all("\n" not in line for line in said)
 
 
+def test_a_worker_with_other_threads_is_told_how_to_join(tmp_path: Path) -> None:
+    said: list[str] = []
+    profile = a_profile({**identity_of("a"), "threads": "4"}, made_for=None)
+    worker = FakeWorker("a", identity={**identity_of("a"), "threads": "1"})
+    runner = open_fake(tmp_path, [replace(a_member("a"), profile=profile)], [a_task("x")], said)
+    assert not runner.run(FakeEngine([worker]))
+    assert "threads is 1 there, 4 in the profile; start it with --threads 4, or profile" in said[0]
+
+
 def test_simulated_joules_are_never_taken_for_measured_ones(tmp_path: Path) -> None:
     liar, said = FakeWorker("a", provenance=Provenance.COUNTER), list[str]()
     assert not open_fake(tmp_path, [a_member("a")], [a_task("x")], said).run(FakeEngine([liar]))
@@ -258,6 +269,14 @@ def test_a_clock_that_was_set_back_does_not_turn_the_book_around(tmp_path: Path)
     assert "this clock is 1000 s behind the logbook's" in said[0]
 
 
+def test_a_run_that_waits_for_its_beginning_says_so(tmp_path: Path) -> None:
+    said = list[str]()
+    open_fake(tmp_path, [a_member("a")], [a_task("x")], clock=lambda: BEGINS_S - 36_000)
+    OPENED.pop().close()
+    open_fake(tmp_path, [a_member("a")], [a_task("x")], said, clock=lambda: BEGINS_S - 36_000)
+    assert said == ["the plan begins in 10 h"]
+
+
 def test_a_plan_for_devices_that_are_gone_is_refused(tmp_path: Path) -> None:
     gone = a_plan([Assignment("x", "sold", 0.0, 1.0, 100, 200.0, (100.0, 300.0))])
     with pytest.raises(DataError, match="sold, which is not in the fleet"):
@@ -274,8 +293,20 @@ def test_a_logbook_of_another_run_is_refused(tmp_path: Path) -> None:
     open_fake(tmp_path, [a_member("a")], [a_task("x")]).logbook.close()
     with pytest.raises(JournalError, match="job x differs"):
         open_fake(tmp_path, [a_member("a")], [a_task("x", 200)])
-    with pytest.raises(JournalError, match="member b differs"):
+    with pytest.raises(JournalError, match="does not know the member b: run what is new in a new"):
         open_fake(tmp_path, [a_member("a"), a_member("b")], [a_task("x")])
+    with pytest.raises(JournalError, match="does not know the job y: run what is new in a new"):
+        open_fake(tmp_path, [a_member("a")], [a_task("x"), a_task("y")])
+
+
+def test_a_logbook_goes_on_without_a_member_but_with_all_jobs(tmp_path: Path) -> None:
+    members, tasks = [a_member("a"), a_member("b")], [a_task("x"), a_task("y")]
+    open_fake(tmp_path, members, tasks).logbook.close()
+    with pytest.raises(JournalError, match="has the job y, which is left out"):
+        open_fake(tmp_path, members, tasks[:1])
+    runner = open_fake(tmp_path, members[:1], tasks)  # y was planned for b
+    assert runner.run(FakeEngine([FakeWorker("a")]))
+    assert {chunk.sent.member for chunk in runner.book.chunks.values()} == {"a"}
 
 
 def test_one_runner_at_a_time(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_a_plan_from_profiles() -> None:
     assert {each.job for each in plan.assignments} == {"a", "b"}
     assert plan.energy_j == pytest.approx(4000 * ONCE_J, rel=0.1)
     assert plan.bound_j == pytest.approx(plan.energy_j)
-    assert plan.gap < 1e-6
+    assert plan.gap == pytest.approx(0.0, abs=1e-6)
     assert all(each.p_battery >= 0.9 for each in plan.assignments)
     assert [each.member for each in plan.standings] == ["x", "y"]
     assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
@@ -284,3 +284,18 @@ def test_the_table_is_what_was_agreed() -> None:
     plan = planned(rows, member("phone", battery=phone), member("board", 900.0), costs=costs)
 
     assert repr(plan) + "\n" == agreed("plan.txt", repr(plan) + "\n")
+
+
+def test_a_window_that_is_too_short_is_no_fault_of_the_battery() -> None:
+    costs = Costs.known([[1.0]], 100.0)
+    brief = member("x", 1000.0, available=(ampere.Span(0.0, 50.0),))
+
+    plan = planned([task("a")], brief, costs=costs)
+
+    assert plan.unplaced[0].reason == "no member is there for long enough"
+
+
+def test_without_a_bound_nothing_is_said_of_the_best_plan() -> None:
+    plan = replace(planned([task("a")], member("x")), cost=-2.0, bound=-3.0)
+    assert plan.gap is None and plan.to_json()["gap"] is None
+    assert "above the best plan" not in repr(plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,16 @@ def test_a_newer_plan_takes_the_place_of_an_older_one() -> None:
         assert runner.book.plans == 2
 
 
+def test_a_device_that_is_gone_is_taken_out_and_the_run_goes_on() -> None:
+    text = FLEET[FLEET.rindex("[[member]]") :]
+    Path("fleet.toml").write_text(text)
+    run(*AFTER.split(), "-o", "again.json")
+    fleet = read_fleet("fleet.toml", begins=BEGINS)
+    tasks = read_jobs("jobs.toml", fleet, begins=BEGINS)
+    with open_run("run", read_plan("again.json"), fleet, tasks) as runner:
+        assert {each.member for each in runner.book.portions} == {"board"}
+
+
 def test_a_run_that_is_done_leaves_nothing() -> None:
     text = JOBS.replace("20_000", "1_000")
     Path("jobs.toml").write_text(text[: text.rindex("[[job]]")])
@@ -190,6 +201,23 @@ def test_profiles_are_told_what_jobs_took_that_are_done_and_each_once() -> None:
         assert tell_profiles(rows, profile_files("fleet.toml"))[0].startswith("0 rows of phone")
     assert len(Profile.load("phone.ampere").measurements) == 1 + len(before.measurements)
     assert len(Profile.load("board.ampere").measurements) == 3
+
+
+@pytest.mark.parametrize("around", ["", "validation_samples = 20\nvalidations = 4\n"])
+def test_a_profile_that_has_learned_is_not_told_the_same_again(around: str) -> None:
+    """By its new fit the same joules are estimated otherwise, in the last digits at least."""
+    text = JOBS.replace("20_000", "1_000")
+    Path("jobs.toml").write_text(text.replace("[defaults]\n", f"[defaults]\n{around}"))
+    write_run(*digits_on_phone())
+    for added in (1, 0):
+        fleet = read_fleet("fleet.toml", begins=BEGINS)
+        tasks = read_jobs("jobs.toml", fleet, begins=BEGINS)
+        rows, notes = lessons_of(read_logbook("run"), fleet, tasks)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tell_profiles(rows, profile_files("fleet.toml"))
+        assert len(Profile.load("phone.ampere").measurements) == 4
+        assert bool(notes) == (bool(around) and not added)
 
 
 def test_joules_of_another_meter_are_not_told() -> None:

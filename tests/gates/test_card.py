@@ -79,6 +79,11 @@ def test_joules_of_a_part_that_is_in_another_file() -> None:
     assert card.emissions_g == pytest.approx(144 / J_PER_KWH * 56)
 
 
+def test_a_part_that_was_killed_before_its_first_look_takes_nothing_away() -> None:
+    parts = [start(), status(1), status(2), start(spent_j=72.0), start(spent_j=72.0), end()]
+    assert make_card(parts).energy_j == pytest.approx(360.0)
+
+
 def test_what_is_to_be_known_is_said() -> None:
     going_on = make_card([start(), status(1)])
     assert going_on.warnings == ("the run has no end: what it took so far is told",)

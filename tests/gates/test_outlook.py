@@ -11,8 +11,9 @@ import ampere
 from ampere.core.fingerprint import Fingerprint
 from ampere.devices.memory import KEEPING
 from ampere.errors import DataError, NotCovered, Refused
-from ampere.gates.opening import Wish, look_before
+from ampere.gates.opening import Wish, _known, look_before
 from ampere.gates.outlook import Decision, Outlook, Suggestion, look_ahead, prior_of
+from ampere.gates.story import Part
 from ampere.gates.suggestions import Asked
 from ampere.gates.terms import Terms
 from ampere.meters.base import Provenance
@@ -20,6 +21,7 @@ from ampere.meters.drivers.battery import capacity_j
 from ampere.profiles.estimate import Estimate
 from ampere.profiles.library import open_library
 from fakes import plain_model
+from gates.stories import start
 from gates.worlds import HandMeter
 from golden_files import agreed
 from integrations.cases import known_profile
@@ -287,3 +289,13 @@ def test_a_process_that_gives_memory_back_is_told_what_that_takes(
         watch=said.append,
     )
     assert any("ampere.keep_memory()" in text for text in said) is told
+
+
+def test_a_long_name_of_a_layer_is_cut_before_it_is_told(tmp_path: Path) -> None:
+    """The story of a run would be refused when it is read."""
+    said = ampere.estimate("zoo:cnn5", profile=known_profile())
+    first, *rest = said.lines
+    longer = replace(first, layer=replace(first.layer, name="x" * 201))
+    begun = _known(start(), Wish(), replace(said, lines=(longer, *rest)), None)
+    assert len(begun.layers[0].name) == 200
+    assert Part.read(begun.layers[0].to_json(), "it") == begun.layers[0]

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock, call
 
 import pytest
 
 from ampere.errors import DataError
-from ampere.gates.script import Script
+from ampere.gates.script import Script, _signal
 from cli.runner import ampere_process, check_bad_line, last_line
 
 # Ten watts of idle power: a budget in joules is a time.
@@ -149,6 +150,18 @@ def test_ctrl_c_reaches_the_program(tmp_path: Path) -> None:
         os.kill(done.pid, signal.SIGINT)
         out, _ = done.communicate(timeout=60)
     assert (out, done.returncode) == ("interrupted\n", 0)
+
+
+def test_without_groups_of_processes_a_program_is_ended_and_ctrl_c_is_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on Windows: there `send_signal` refuses SIGINT, and a terminal sends it to all."""
+    monkeypatch.delattr(os, "killpg")
+    process = Mock(spec=subprocess.Popen)
+    _signal(process, signal.SIGINT)
+    assert process.mock_calls == []
+    _signal(process, signal.SIGTERM)
+    assert process.mock_calls == [call.terminate()]
 
 
 @pytest.mark.parametrize(

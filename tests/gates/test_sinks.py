@@ -21,6 +21,7 @@ from ampere.gates.sinks.base import Sink
 from ampere.gates.sinks.csv_file import OURS, THEIRS
 from ampere.gates.sinks.registry import open_sink, parse_sink, sink_names
 from ampere.gates.story import End, Reason, Start, Status, read_events
+from ampere.gates.telling import Teller
 from gates.stories import end, start, status, story, tell
 
 FILES = {"json": "gate.jsonl", "csv": "emissions.csv", "prometheus": "ampere.prom"}
@@ -155,6 +156,15 @@ class TestJsonLines:
         assert list(read_events(lines)) == story()
         named = ("time", "step", "spent_j", "forecast_j", "forecast_j_interval", "power_w")
         assert set(json.loads(lines[1])) >= {*named, "budget_j", "verdict", "provenance"}
+
+    def test_a_long_note_is_cut_before_it_is_written(self, tmp_path: Path) -> None:
+        said: list[str] = []
+        teller = Teller([open_sink("json", tmp_path)], said.append)
+        teller.note("x" * 2001)
+        teller.start(start())
+        teller.status(status(1, notes=teller.taken()))
+        _, told = read_events((tmp_path / "gate.jsonl").read_bytes().splitlines(), "it")
+        assert [len(text) for text in (*told.notes, *said)] == [2000, 2000]
 
     def test_every_line_is_there_at_once(self, tmp_path: Path) -> None:
         sink = open_sink("json", tmp_path)

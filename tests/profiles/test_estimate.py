@@ -310,6 +310,11 @@ class TestRates:
         assert (row["price_per_kwh"], row["currency"]) == (0.3, "EUR")
         assert "56.0 gCO2e (47.5 gCO2e to 66.0 gCO2e): 1.00 kWh at 56g/kWh (France)" in repr(priced)
 
+    def test_watt_hours_stand_beside_joules_from_one_on(self) -> None:
+        assert ": 3.60 MJ, 1.00 kWh (90 % interval " in repr(self.JOB)
+        small = Estimate((), 3599.0, 360.0, 7200.0, 0.0)
+        assert ": 3.60 kJ (90 % interval " in repr(small)
+
     def test_without_rates_nothing_is_said(self) -> None:
         row = self.JOB.at_rates(None, None, 0.0).to_json()
         assert {"gco2e", "cost", "currency", "carbon_g_per_kwh"}.isdisjoint(row)

@@ -730,7 +730,7 @@ def test_a_model_that_cannot_be_metered(metered_profile: Profile) -> None:
 KEYS = {
     *("model", "budget", "budget_j_per_step", "confidence", "before", "after", "metered_ratio"),
     *("provenance", "metered_provenance", "widths", "full_widths", "strategy", "guide"),
-    *("importance", "importance_kept", "fine_tuned", "steps", "warnings"),
+    *("importance", "importance_kept", "fine_tuned", "steps", "warnings", "inside"),
 }
 
 

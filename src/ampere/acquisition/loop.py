@@ -165,7 +165,8 @@ def run_profiler(
         affordable = limit.left_s / pace_s
         if price_j:
             affordable = min(affordable, (energy_limit_j - spent_j) / price_j)
-        networks = profiler.ask(together, affordable) if limit.left_s > 0 else ()
+        can_go_on = limit.left_s > 0 and spent_j < energy_limit_j
+        networks = profiler.ask(together, affordable) if can_go_on else ()
         if not networks:
             profiler.end_phase()
             continue

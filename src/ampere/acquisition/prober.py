@@ -22,6 +22,7 @@ import numpy as np
 from ampere.acquisition.families import Network, members, resampled
 from ampere.acquisition.questions import Question, Questions
 from ampere.acquisition.strategy import TOLERANCES, Strategy
+from ampere.core import units
 from ampere.core.arrays import Array
 from ampere.core.choices import smallest
 from ampere.core.layers import Layer, network_identity
@@ -163,7 +164,13 @@ class Prober:
         return max(0, min(self.limit - self._measured, len(self._open)))
 
     by_calls = False
-    state = ""  # it takes all layers together
+
+    @property
+    def state(self) -> str:
+        """How well models are known by now, once there are enough rows to say."""
+        if self._measured <= ENOUGH:
+            return ""
+        return f"models known to ±{units.percent(self.half_interval)}:"
 
     def end_phase(self) -> None:
         """End it: there is no time for more, or nothing left to measure."""
@@ -266,8 +273,12 @@ def _last_refit(rows: int, growth: float) -> int:
 
 def _bytes(network: Network) -> float:
     """What it holds, roughly: activations and parameters."""
-    features = [layer.features for layer in network.layers]
-    return math.fsum((f.activation_bytes or 0.0) + (f.parameter_bytes or 0.0) for f in features)
+    return math.fsum(
+        layer.count
+        * layer.part
+        * ((layer.features.activation_bytes or 0.0) + (layer.features.parameter_bytes or 0.0))
+        for layer in network.layers
+    )
 
 
 def make_prober(

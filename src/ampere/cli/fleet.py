@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ampere.cli.command import Command, Group
-from ampere.cli.options import LARGE, AsJson, not_below_zero
+from ampere.cli.options import LARGE, THREADS, AsJson, at_most, not_below_zero
 from ampere.cli.shell import Answer, Interrupted, hint, json_text, say
 
 if TYPE_CHECKING:
@@ -114,6 +114,15 @@ def join(
         str, typer.Option(metavar="DEVICE", help="local, or simulated:xavier for trying.")
     ] = "local",
     meter: Annotated[str, typer.Option(metavar="METER", help="Of local: as for profile.")] = "auto",
+    accelerator: Annotated[
+        str, typer.Option(metavar="NAME", help="cpu, cuda or mps: as its profile was measured.")
+    ] = "cpu",
+    threads: Annotated[
+        int,
+        typer.Option(
+            min=1, metavar="N", help="As its profile was measured.", callback=at_most(THREADS)
+        ),
+    ] = 1,
     keep: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where it keeps what it has. Default: ampere-MEMBER."),
@@ -137,16 +146,24 @@ def join(
 
     It sends its fingerprint, joules and checkpoints; it is sent networks as data, never code.
     """
+    from ampere.core.workloads import Settings
     from ampere.integrations.crew import folder_of
     from ampere.integrations.dask import serve_station
     from ampere.integrations.purses import open_purse
     from ampere.integrations.station import Station
 
     place = _place(at, tls)
-    purse = open_purse(device, meter)
+    settings = Settings(accelerator=accelerator, threads=threads)
+    purse = open_purse(device, meter, settings)
     folder = keep or Path(f"ampere-{folder_of(member)}")
     station = Station(
-        member, purse, folder, battery_j=battery_j, charged_j=charged_j, reserve_j=reserve_j
+        member,
+        purse,
+        folder,
+        battery_j=battery_j,
+        charged_j=charged_j,
+        reserve_j=reserve_j,
+        settings=settings,
     )
     try:
         serve_station(station, place, patience_s=patience, say=say)

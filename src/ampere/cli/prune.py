@@ -143,7 +143,8 @@ def prune(
     rates: Rates = Rates(),
     seed: Seed = 0,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Meter both models; look again if over the budget.")
+        bool,
+        typer.Option("--verify", help="Meter the best beside the model, and look on by that."),
     ] = False,
     machine: Machine = Machine(),
     care: Care = Care(),

@@ -36,6 +36,7 @@ _EXTRAS = {  # packages that not everybody needs: how they are called, and what 
     "opentelemetry": ("OpenTelemetry", "opentelemetry"),
 }
 EVERYWHERE = ("--quiet", "--verbose", "--debug")  # options of `ampere` that commands take, too
+PROGRAM = "program"  # the argument that is a command line of its own
 BROKEN_PIPE = 141  # what a shell says of a program that SIGPIPE ended
 
 
@@ -62,12 +63,30 @@ class Shell(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take out what is for all commands; what stands after `--` is for others."""
+        """Take out what is for all commands; what stands after `--` is for others.
+
+        Neither is it ours behind the name of a program: that one may have a --debug of its own.
+        """
         end = args.index("--") if "--" in args else len(args)
+        if any(param.name == PROGRAM for param in self.params):
+            end = min(end, self._first_argument(args))
         own = [each for each in args[:end] if each not in EVERYWHERE]
         ctx.find_root().params.update({each[2:]: True for each in args[:end] if each in EVERYWHERE})
         rest: list[str] = super().parse_args(ctx, [*own, *args[end:]])
         return rest
+
+    def _first_argument(self, args: Sequence[str]) -> int:
+        """Where the options and their values end."""
+        valued = {
+            name
+            for param in self.params
+            if param.param_type_name == "option" and not param.is_flag  # type: ignore[attr-defined]
+            for name in param.opts
+        }
+        at = 0
+        while at < len(args) and args[at].startswith("-"):
+            at += 2 if args[at] in valued else 1
+        return at
 
     def invoke(self, ctx: Any) -> None:
         """Run the command and print its answer."""

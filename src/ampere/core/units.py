@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 UNKNOWN = "unknown"
+HOUR_J = 3600.0  # a watt-hour
 CENT, LEAST_MONEY = 0.01, 1e-12  # less money is none
 
 _PREFIXES = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
@@ -27,7 +28,7 @@ def watts(power_w: float) -> str:
 
 def watt_hours(energy_j: float) -> str:
     """Joules in the unit of batteries: `12.9 mWh`, `15.0 Wh`."""
-    return _with_prefix(energy_j / 3600, "Wh")
+    return _with_prefix(energy_j / HOUR_J, "Wh")
 
 
 def grams(mass_g: float) -> str:

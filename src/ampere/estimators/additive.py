@@ -56,6 +56,7 @@ from ampere.estimators.rejection import (
     wrong_joules,
     wrong_seconds,
 )
+from ampere.estimators.remarks import told_of_flops
 from ampere.estimators.seconds import by_the_clock, learn_seconds, per_joule, with_seconds
 from ampere.estimators.selection import arrays_of, some_rows
 from ampere.records.measurement import Measurement
@@ -152,7 +153,7 @@ class AdditiveFit:
         )
         if self.time is not None:
             fit = _timed(fit, in_order([*self.timed, *with_seconds(told)]), self.time.solution)
-        return replace(fit, rejected=self.rejected, unused=self.unused)
+        return replace(fit, rejected=self.rejected, refused=self.refused, unused=self.unused)
 
     def knows(self, row: Measurement) -> bool:
         """Whether layers of all its kinds were measured, and nothing of them is new."""
@@ -203,6 +204,8 @@ class AdditiveFit:
         if self.unused:
             used = len(self.measurements)
             texts.append(f"{used} rows drawn at random were fitted, {self.unused} were not used")
+        if not self.of_calls:
+            texts += told_of_flops(self.layers, self.measurements, self.encoder)
         rough = max(self.energy.hyper.rough, self.energy.hyper.noise)
         if rough > ROUGH:
             texts.append(

@@ -127,6 +127,7 @@ class Encoder:
     kinds: Mapping[str, int]
     operation_of: Mapping[str, str]  # of each kind, which is known by its name
     counted: frozenset[str]  # operations whose FLOPs are known
+    weighed: frozenset[str]  # and whose bytes are
     coordinates: tuple[str, ...]
     traits: tuple[tuple[str, str], ...]  # attributes and values that coefficients may vary with
     rounded: bool = False  # whether FLOPs on tiles are features: for few rows they are too many
@@ -144,6 +145,9 @@ class Encoder:
         uncounted = {
             operation_of[layer.kind.name] for layer in layers if layer.features.flops is None
         }
+        unweighed = {
+            operation_of[layer.kind.name] for layer in layers if None in layer.features.numbers
+        }
         names = {name for kind in kinds for name in places(kind)}
         names |= {name for layer in layers for name in layer.widths}
         if any(layer.features.flops is not None for layer in layers):
@@ -153,6 +157,7 @@ class Encoder:
             {name: i for i, name in enumerate(operation_of)},
             operation_of,
             frozenset(operations) - uncounted,
+            frozenset(operations) - uncounted - unweighed,
             tuple(sorted(names)),
             varied_traits(kind for kind in kinds if kind != STEP.kind),
             rounded,
@@ -217,9 +222,12 @@ class Encoder:
                     novel[i] += 1
         counted = np.array([layer.features.flops is not None for layer in layers], bool)
         counted &= ~unsized  # nobody counted them while measuring
+        bare = np.array([self.is_unweighed(self.operation(each)) for each in firsts], bool)[which]
         if BYTES in index:
             numbers = _numbers(layers)
-            x[counted, index[BYTES]] = log_bytes(numbers[counted, 1] + numbers[counted, 2])
+            weighed = counted & ~bare
+            x[weighed, index[BYTES]] = log_bytes(numbers[weighed, 1] + numbers[weighed, 2])
+            novel += weighed & np.array([None in each.features.numbers for each in layers], bool)
         else:
             novel += counted
         return x, novel
@@ -235,6 +243,10 @@ class Encoder:
         """Whether an operation was measured, and nobody knows what its layers do."""
         return operation in self.operations and operation not in self.counted
 
+    def is_unweighed(self, operation: str) -> bool:
+        """Whether an operation was measured, and nobody knows what bytes its layers move."""
+        return operation in self.operations and operation not in self.weighed
+
     def knows(self, layer: Layer) -> bool:
         """Whether layers of this kind were measured."""
         return layer.kind.name in self.kinds
@@ -243,6 +255,8 @@ class Encoder:
         """Whether anything can be said of a layer: it has the features that the mean takes."""
         if self.is_unsized(self.operation(layer)) or self.is_lent(layer):
             return True
+        if self.lenders is not None and self.operation(layer) not in self.operations:
+            return False  # the others' features went into what is lent, and leave no mean for it
         return layer.features.flops is not None and bool(self.counted - {STEP.kind.operation})
 
     def is_lent(self, layer: Layer) -> bool:
@@ -278,9 +292,11 @@ class Encoder:
         columns[:, 0] = step
         columns[:, 1] = np.where(step, 0.0, np.array([starts(each.kind) for each in firsts])[which])
         columns[:, 2:5] = np.where((step | unsized)[:, None], 0.0, counted)
-        bare = unsized & ~step
-        columns[bare, 5] = sizes[bare].sum(1)
-        columns[bare, 6] = np.where(sizes[bare] > 0, sizes[bare], 1.0).prod(1)
+        bare = np.array([self.is_unweighed(self.operation(each)) for each in firsts], bool)[which]
+        columns[bare, 3:5] = 0.0
+        told = unsized & ~step  # by their sizes alone
+        columns[told, 5] = sizes[told].sum(1)
+        columns[told, 6] = np.where(sizes[told] > 0, sizes[told], 1.0).prod(1)
         for i, tile in enumerate(ROUNDED if self.rounded else (), 7):
             columns[:, i] = columns[:, 2] * padding(sizes, tile)
         return columns

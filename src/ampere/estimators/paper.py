@@ -208,6 +208,11 @@ def fit_kind(
 ) -> KindProcess:
     """The processes of one kind over the points that subtraction left."""
     names = tuple(sorted(points[0][0].widths))
+    if any(tuple(sorted(layer.widths)) != names for layer, _ in points):
+        raise DataError(
+            f"layers of kind {kind} have widths of different names, which the paper's method cannot"
+            " compare: use method additive, or call them different kinds"
+        )
     widths = np.array([[layer.widths[name] for name in names] for layer, _ in points], dtype=float)
     costs = [cost for _, cost in points]
     widths = widths.reshape(len(points), len(names))

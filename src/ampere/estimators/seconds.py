@@ -43,8 +43,13 @@ def time_error(row: Measurement) -> float:
 
 
 def per_joule(layers: Layers, joules: Array) -> Layers:
-    """Layers whose mean seconds are proportional to their joules."""
-    return replace(layers, features=joules[:, None], lent=np.zeros((len(layers), 0)))
+    """Layers whose mean seconds are proportional to their joules, which are known of all."""
+    return replace(
+        layers,
+        features=joules[:, None],
+        unsized=np.zeros(len(layers), bool),
+        lent=np.zeros((len(layers), 0)),
+    )
 
 
 def learn_seconds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -42,9 +43,10 @@ def _told(standing: Standing, member: Member, begins_s: float, until_s: float) -
 
 def _changes(rate: Rate, begins_s: float, until_s: float) -> Iterator[Level]:
     step_s = max(QUARTER_S, until_s / MOST_LEVELS)
-    at_s, last = 0.0, None
+    number, at_s, last = math.floor(begins_s / step_s), 0.0, None
     while at_s < until_s:
-        end_s = step_s * (1 + (begins_s + at_s) // step_s) - begins_s  # hours change on the hour
+        number += 1  # counted: a moment that is added up may stand still by rounding
+        end_s = step_s * number - begins_s  # hours change on the hour
         per_kwh = rate.during(begins_s + at_s, begins_s + end_s).per_kwh
         if per_kwh != last:
             yield Level(at_s, per_kwh)

@@ -215,9 +215,12 @@ class Plan:
     warnings: tuple[str, ...] = field(default=())
 
     @property
-    def gap(self) -> float:
-        """By how much it may be worse than the best, as a share of the bound."""
-        return max(0.0, self.cost / self.bound - 1) if self.bound > 0 else 0.0
+    def gap(self) -> float | None:
+        """By how much it may be worse than the best, as a share of the bound.
+
+        None where no bound above 0 is known, as with prices below 0.
+        """
+        return max(0.0, self.cost / self.bound - 1) if self.bound > 0 else None
 
     def of_member(self, name: str) -> Sequence[Assignment]:
         """What this member runs, in order."""

@@ -61,8 +61,9 @@ def _title(plan: Plan) -> str:
 
 
 def _facts(plan: Plan) -> list[tuple[str, str]]:
+    gap = "" if plan.gap is None else f", at most {units.percent(plan.gap)} above the best plan"
     facts = [
-        ("objective", f"{plan.objective}, at most {units.percent(plan.gap)} above the best plan"),
+        ("objective", f"{plan.objective}{gap}"),
         ("bound", f"no plan of these jobs takes less than {units.joules(plan.bound_j)}"),
         ("begins", plan.begins),
         ("confidence", units.percent(plan.confidence)),

@@ -193,7 +193,8 @@ def remaining(
 
 def _left(fleet: Fleet, task: Task, ran: int) -> Task | None:
     """The task without the steps that ran; None if that were all."""
-    training = task.training or fleet.members[0].profile.training
+    may = [each for each in fleet if not task.members or each.name in task.members]
+    training = task.training or (may or fleet.members)[0].profile.training
     steps, job = task.job.count(training.batch_size).steps, task.job
     if ran >= steps:
         return None
@@ -240,10 +241,14 @@ def lesson_of(member: Member, task: Task, done: Done, sitting: str = "") -> Meas
         )
     asked = ask(member, replace(task, members=()))
     step, whole = asked.step, asked.whole
-    energy_j = done.energy_j / done.steps * step.energy_j * whole.steps / whole.energy_j
-    time_s = None
-    if done.time_s is not None and whole.time_s is not None and step.time_s is not None:
-        time_s = done.time_s / done.steps * step.time_s * whole.steps / whole.time_s
+    energy_j = done.energy_j / done.steps
+    time_s = None if done.time_s is None else done.time_s / done.steps
+    if not task.job.is_plain:  # of steps alone there is nothing to estimate: the row stays the same
+        energy_j *= step.energy_j * whole.steps / whole.energy_j
+        if time_s is not None and whole.time_s is not None and step.time_s is not None:
+            time_s *= step.time_s * whole.steps / whole.time_s
+        else:
+            time_s = None
     return Measurement(
         asked.layers,
         energy_j,

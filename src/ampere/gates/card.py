@@ -80,7 +80,8 @@ class _Part:
     @property
     def energy_j(self) -> float:
         """What it took itself; joules after the last checkpoint were taken, too."""
-        return max((look.spent_j for look in self.looks), default=0.0) - self.start.spent_j
+        before_j = self.start.spent_j
+        return max((look.spent_j for look in self.looks), default=before_j) - before_j
 
     def emitted_g(self, rate: Rate | None) -> float:
         """By the rate of each of its hours, or as its gate has weighed them."""

@@ -62,6 +62,8 @@ class RunMeter:
 
     def _tell_of_neighbours(self) -> None:
         """Two runs on one meter each see the joules of both."""
+        if self._lock is not None:  # entered again: the neighbour would be this process
+            return
         try:
             file = open_own(Path(tempfile.gettempdir()) / f"ampere-gate-{self.name}.lock")
         except (OSError, AttributeError):  # somebody else's file, or no such locks here

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ampere.core.budget import Budget, parse_budget
 from ampere.core.rates import Rate, parse_carbon, parse_price
+from ampere.core.shown.letters import shortened
 from ampere.core.units import joules
 from ampere.devices.memory import KEPT, keeps_memory
 from ampere.errors import DataError
@@ -25,7 +26,7 @@ from ampere.gates.metering import RunMeter
 from ampere.gates.outlook import Outlook, look_ahead, prior_of
 from ampere.gates.sinks.base import Sink
 from ampere.gates.sinks.registry import open_sink
-from ampere.gates.story import Part, Start, story_path
+from ampere.gates.story import LONGEST_NAME, Part, Start, story_path
 from ampere.gates.suggestions import Asked, suggest
 from ampere.gates.telling import say
 from ampere.gates.terms import STOP, WARN, Terms
@@ -305,7 +306,7 @@ def _known(start: Start, wish: Wish, estimate: Estimate | None, outlook: Outlook
     if estimate is None:
         return start
     parts = [
-        Part(line.layer.name, line.cost.energy_j)
+        Part(shortened(line.layer.name, LONGEST_NAME), line.cost.energy_j)
         for line in estimate.lines
         if line.cost.energy_j >= 0
     ]

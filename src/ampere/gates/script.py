@@ -246,5 +246,5 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, number)
-        else:
-            process.send_signal(number)
+        elif number != signal.SIGINT:  # on Windows Ctrl-C reaches all programs of a terminal
+            process.terminate()

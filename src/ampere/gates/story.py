@@ -31,6 +31,7 @@ W = TypeVar("W", bound="Watching")
 FILE = "gate.jsonl"
 VERSION = 1
 LONGEST_LINE = 1_000_000
+LONGEST_NAME, LONGEST_NOTE = 200, 2000  # of a part, and of a line for people
 
 
 class Verdict(str, Enum):
@@ -69,7 +70,7 @@ class Part:
     def read(cls, row: Json, place: str) -> Part:
         """What `to_json` wrote."""
         fields = Fields(row, place)
-        return cls(fields.text("name", most=200), fields.number("energy_j", least=0))
+        return cls(fields.text("name", most=LONGEST_NAME), fields.number("energy_j", least=0))
 
 
 @dataclass(frozen=True)
@@ -347,7 +348,7 @@ def _provenance(fields: Fields) -> Provenance:
 def _texts(fields: Fields, name: str) -> tuple[str, ...]:
     texts = []
     for place, item in fields.items(name, most=1000):
-        if not isinstance(item, str) or len(item) > 2000:
+        if not isinstance(item, str) or len(item) > LONGEST_NOTE:
             raise DataError(f"{place} must be a short text")
         texts.append(item)
     return tuple(texts)

@@ -10,8 +10,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from ampere.core.shown.letters import shortened
 from ampere.gates.sinks.base import Sink
-from ampere.gates.story import End, Start, Status
+from ampere.gates.story import LONGEST_NOTE, End, Start, Status
 
 MOST_NOTES = 100  # that wait for the next status
 
@@ -38,6 +39,7 @@ class Teller:
 
     def note(self, text: str) -> None:
         """A line for people: said at once, and told with the next status; the same but once."""
+        text = shortened(text, LONGEST_NOTE)  # what is longer makes a story that nobody can read
         if text in self._said:
             return
         self._said.add(text)

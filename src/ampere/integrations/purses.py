@@ -101,8 +101,10 @@ class MeteredPurse:
         return taken_j
 
 
-def open_purse(device: str, meter: str = "auto") -> Purse:
+def open_purse(device: str, meter: str = "auto", settings: Settings = Settings(threads=1)) -> Purse:
     """Who counts the joules of a device as it is written on the command line.
+
+    The settings are of this machine; a simulated device has its own.
 
     Raises:
         AmpereError: There is no such device or meter, or it is not at this machine.
@@ -118,7 +120,7 @@ def open_purse(device: str, meter: str = "auto") -> Purse:
         return SimulatedPurse(opened)
     if device.strip() != "local":
         raise DeviceError(f"{device}: a worker runs on its own device: use local or simulated:NAME")
-    name, settings = parse_meter(meter)
-    with LocalDevice(Settings(threads=1), name, settings) as here:
+    name, meter_settings = parse_meter(meter)
+    with LocalDevice(settings, name, meter_settings) as here:
         fingerprint, chosen = here.fingerprint, str(here.meter["name"])
-    return MeteredPurse(open_meter(chosen, **settings), fingerprint)
+    return MeteredPurse(open_meter(chosen, **meter_settings), fingerprint)

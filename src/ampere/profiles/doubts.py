@@ -17,7 +17,7 @@ from ampere.records.repeats import repeats_of
 OLD_DAYS = 180
 NOISY = 0.25  # relative spread of bursts above which figures are not to be trusted
 MARKED = {  # what rows may be marked for (see `Measurement`), and what that means
-    "busy": "the device worked for others as well, which was accepted: intervals are wider for it",
+    "busy": "measured while other programs ran, which was accepted: intervals are wider for it",
     "pace": "the reference was more than 30 % off its pace of the beginning: this may be off by as"
     " much; measure again when the device is as it was",
     "clock": "the clock was set, or the machine slept, in the middle of it",

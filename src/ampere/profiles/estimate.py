@@ -256,7 +256,14 @@ class Estimate:
         also = f" with {' and '.join(names)}" if names else ""
         return (
             f"{units.plural(self.steps, 'training step')}{also}{missing}:"
-            f" {units.joules(self.energy_j)} (90 % interval {low_j} to {high_j}), {time}"
+            f" {self._joules()} (90 % interval {low_j} to {high_j}), {time}"
+        )
+
+    def _joules(self) -> str:
+        """Joules, and watt-hours beside them from one on."""
+        text = units.joules(self.energy_j)
+        return (
+            f"{text}, {units.watt_hours(self.energy_j)}" if self.energy_j >= units.HOUR_J else text
         )
 
     def _operations(self) -> list[str]:

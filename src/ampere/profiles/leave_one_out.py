@@ -66,18 +66,23 @@ class Validation:
 
 def validate(fit: ProfileFit) -> Validation | None:
     """Leave out each row that was fitted; None if they are too few, or all of them say nothing."""
-    sums = fit.calls if isinstance(fit, SurveyFit) else fit
-    validation = _networks(sums) if isinstance(sums, AdditiveFit) else _layers(sums)
+    if isinstance(fit, PaperFit):
+        validation = _layers(fit)
+    elif isinstance(fit, SurveyFit):
+        validation = _networks(fit.calls, fit.stretch)
+    else:
+        validation = _networks(fit)
     return validation if validation is not None and len(validation.errors) >= ENOUGH else None
 
 
-def _networks(fit: AdditiveFit) -> Validation:
+def _networks(fit: AdditiveFit, stretch: float = 1.0) -> Validation:
+    """As estimates are said: those of a survey are less sure by `stretch`."""
     log_j, std = fit.energy.left_out
     energy_j = np.exp(log_j)
     return Validation(
         of="network",
         energy_j=energy_j,
-        energy_j_std=inflation(fit.energy.rows.moments) * std * energy_j,
+        energy_j_std=stretch * inflation(fit.energy.rows.moments) * std * energy_j,
         metered_j=fit.energy.rows.y,
     )
 

@@ -46,13 +46,13 @@ from ampere.profiles.summary import pays_off_after, summarise
 from ampere.profiles.tables.family_tables import FamilyTables
 from ampere.records.journal import (
     Header,
-    Journal,
+    create_journal,
     devices_of,
     journal_bytes,
     parse_journal,
     provenance_of,
 )
-from ampere.records.measurement import Measurement
+from ampere.records.measurement import Measurement, refuse_untrue
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,7 @@ class Profile:
         """Write the profile to a new file."""
         if Path(path).exists():
             raise DataError(f"{path} exists: choose another name, or remove it first")
-        with Journal.open(path, self.header) as journal:
-            for measurement in self.measurements:
-                journal.append(measurement)
+        create_journal(path, self.header, self.measurements)
 
     @property
     def fit(self) -> ProfileFit:
@@ -372,6 +370,8 @@ def fit(
     rows = tuple(measurements)
     if not usable(rows):
         raise DataError("there is no measurement to fit: every row failed, or there are none")
+    for number, row in enumerate(rows, 1):
+        refuse_untrue(row, number)
     devices = {row.device for row in rows}
     provenances = {row.provenance for row in rows}
     if len(devices) > 1 or len(provenances) > 1:

@@ -161,7 +161,8 @@ class _Task:
                 is_share=self.budget.is_share,
                 watch=self.watch,
             )
-            if self.widths.settings.guide != "energy" or candidates == [self.widths.whole]:
+            fits = self.budget.is_share and candidates == [self.widths.whole]  # all of itself
+            if self.widths.settings.guide != "energy" or fits:
                 return verifier.check(candidates), self
             is_own = device.fingerprint.id == self.profile.header.fingerprint.id
             return verifier.improve(candidates, replace(self, can_tell=is_own))
@@ -169,13 +170,14 @@ class _Task:
     def learned(self, rounds: Sequence[Round]) -> _Task:
         """The task by a profile that was told these rows, unless they are of another device.
 
-        What it does not believe all the same, since its other rows contradict them, holds for the
-        next candidates as well: the limit is corrected by it.
+        What it does not believe at all, since its other rows contradict them or since they are of
+        another device, holds for the next candidates as well: the limit is corrected by it.
         """
-        profile = self.given
+        profile, doubted = self.given, True
         if self.can_tell:  # all is fitted anew: rows side by side tell how noisy it is, too
             rows = [row for each in rounds for row in (each.whole, *each.rows)]
             profile = replace(profile, measurements=(*profile.measurements, *rows))
+            doubted = any(each.row is row for each in profile.rejected for row in rows)
         before = _estimate_whole(profile, self.slimmer.layers)
         is_share, settings = self.budget.is_share, self.widths.settings
         believed = [
@@ -190,7 +192,7 @@ class _Task:
             profile=profile,
             before=before,
             limit_j=self.limit_j * (before.energy_j / self.before.energy_j if is_share else 1.0),
-            correction=statistics.median(believed),
+            correction=statistics.median(believed) if doubted else 1.0,
             widths=replace(
                 self.widths,
                 space=make_space(self.slimmer, profile, settings, is_share),
@@ -215,6 +217,13 @@ class _Task:
         warnings += _what_stayed(slimmer, slim)
         if not is_whole:
             warnings += self._doubts(is_metered=verified is not None)
+        if verified is not None and not verified.held and not is_whole:
+            warnings.append(
+                "no candidate was inside the budget with the asked confidence, by the meter and all"
+                " that is known: this is the nearest"
+            )
+        if verified is not None and verified.cut_short:
+            warnings.append(f"the search was not repeated: {verified.cut_short}")
         if verified is not None and verified.dropped:
             warnings.append(
                 f"{plural(verified.dropped, 'candidate')} took more than allowed by the meter, and"

@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from ampere.core import units
@@ -18,6 +17,7 @@ from ampere.core.layers import Layer
 from ampere.core.page import Page, Range
 from ampere.core.types import Json
 from ampere.errors import DataError
+from ampere.estimators.intervals import bound
 from ampere.meters.base import UNKNOWN_ORIGIN
 from ampere.profiles.estimate import Estimate
 from ampere.pruning.search import Search
@@ -66,8 +66,8 @@ class Pruning:
     @property
     def bound_j(self) -> float:
         """Joules that a step stays under with the asked confidence."""
-        reach = NormalDist().inv_cdf(self.search.confidence) * self.after.energy_j_std
-        return self.after.energy_j + reach
+        after = self.after
+        return bound(after.energy_j, after.energy_j_std, self.search.confidence, after.method)
 
     @property
     def metered_ratio(self) -> float | None:
@@ -120,6 +120,7 @@ class Pruning:
                 for side, estimate, row, accuracy in sides
             },
             "metered_ratio": self.metered_ratio,
+            "inside": None if self.metered is None else self._is_inside(*self.metered),
             "provenance": None if provenance is None else provenance.value,
             "metered_provenance": self.metered and self.metered[1].provenance.value,
             "widths": dict(self.widths),
@@ -235,15 +236,18 @@ class Pruning:
         )
 
     def _verdict(self, before: Measurement, after: Measurement) -> str:
-        """A share is one of what was metered; joules are joules."""
-        scale = before.energy_j / self.before.energy_j
-        limit_j = scale * self.limit_j if self.budget.is_share else self.limit_j
-        inside = "inside" if after.energy_j <= limit_j else "OVER"
+        inside = "inside" if self._is_inside(before, after) else "OVER"
         was, now = (units.joules(row.energy_j) for row in (before, after))
         text = f"{now}, {units.percent(self.metered_ratio)} of {was}: {inside} the budget"
         if after.provenance is self.before.provenance:
             return text
         return f"{text} ({after.provenance.origin})"
+
+    def _is_inside(self, before: Measurement, after: Measurement) -> bool:
+        """A share is one of what was metered; joules are joules."""
+        scale = before.energy_j / self.before.energy_j
+        limit_j = scale * self.limit_j if self.budget.is_share else self.limit_j
+        return after.energy_j <= limit_j
 
 
 def _changes(was: Layer, layer: Layer) -> str:

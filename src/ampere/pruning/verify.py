@@ -18,7 +18,7 @@ from ampere.core.layers import Layer
 from ampere.core.units import plural
 from ampere.core.workloads import Workload
 from ampere.devices.base import Device
-from ampere.errors import DataError
+from ampere.errors import DataError, DeviceError, MeasurementFailed
 from ampere.frameworks.models import with_features
 from ampere.profiles.profile import Profile
 from ampere.pruning.search import Candidates
@@ -71,6 +71,8 @@ class Verified:
 
     candidates: Candidates  # those that keep most come first
     rounds: Sequence[Round]
+    held: bool  # whether they are inside
+    cut_short: str = ""  # why it was not looked on
 
     @property
     def dropped(self) -> int:
@@ -127,7 +129,7 @@ class Verifier:
         inside = [
             widths for widths, share in zip(candidates, metered.shares, strict=True) if share <= 1
         ]
-        return Verified(inside or [_nearest([metered])], [metered])
+        return Verified(inside or [_nearest([metered])], [metered], bool(inside))
 
     def improve(self, candidates: Candidates, learner: L) -> tuple[Verified, L]:
         """Those that are inside, after looking on with what was metered; and who knows it.
@@ -135,7 +137,7 @@ class Verifier:
         A meter errs, too, and of several candidates the one that it flatters would be taken. So
         what counts is inside by all that is known, and not by its own reading alone.
         """
-        rounds = [self.meter(candidates)]
+        rounds, cut_short = [self.meter(candidates)], ""
         while True:
             learner = learner.learned(rounds)
             inside = [
@@ -154,8 +156,14 @@ class Verifier:
             new = [each for each in found if not any(each in past.candidates for past in rounds)]
             if not new or (inside and learner.at_most(inside[0]) >= NEAR):
                 break
-            rounds.append(self.meter(new))
-        return Verified(inside or [_nearest(rounds)], rounds), learner
+            try:
+                rounds.append(self.meter(new))
+            except (MeasurementFailed, DeviceError) as error:
+                if not inside:
+                    raise
+                cut_short = str(error)
+                break
+        return Verified(inside or [_nearest(rounds)], rounds, bool(inside), cut_short), learner
 
     def meter(self, candidates: Candidates) -> Round:
         """What candidates take, and the whole model beside them."""

@@ -167,6 +167,21 @@ class Measurement:
         )
 
 
+def refuse_untrue(row: Measurement, number: int) -> None:
+    """Raise unless numbers of a row that was made in Python can be true, as a file's must be."""
+    if row.failed is not None:
+        return
+    if not LEAST_J < row.energy_j <= MOST_J:
+        raise FaultyReading(f"row {number}: {row.energy_j_per_step} J a step cannot be")
+    if row.time_s_per_step is not None and not LEAST_S < row.time_s <= MOST_S:
+        raise FaultyReading(f"row {number}: {row.time_s_per_step} s a step cannot be")
+    if not (row.spread >= 0 and row.doubt >= 0 and row.repeats >= 1):
+        raise DataError(f"row {number}: spread and doubt are 0 or more, repeats 1 or more")
+    for layer in row.layers:
+        if layer.count < 1 or any(width < 1 for width in layer.widths.values()):
+            raise DataError(f"row {number}: {layer!r} has a width or a count below 1")
+
+
 def read_provenance(value: Json) -> Provenance:
     """A provenance by its name; an unknown one is refused with the names that are known."""
     try:

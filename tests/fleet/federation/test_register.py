@@ -128,3 +128,15 @@ def test_what_is_told_is_restored(rounds: list[list[Any]]) -> None:
 def test_what_is_none_is_refused() -> None:
     with pytest.raises(DataError):
         restore(a_book(), {"version": 1})
+
+
+def test_as_many_clients_may_be_refused_as_there_may_be() -> None:
+    book = Attendance(Terms(1))
+    book.open_round(1, list(range(201)))
+    for name in range(201):
+        book.told(name, a_quote(left_j=1.0))
+    book.choose()
+    book.close_round()
+    again = Attendance(Terms(1))
+    restore(again, json.loads(json.dumps(told(book))))
+    assert len(again.history[0].refusals) == 201

@@ -1,7 +1,7 @@
 """Two Intel CPUs, by RAPL: MLPs, single layers, and sweeps of one setting.
 
 broadwell_mlp_train          MLPs, depth × width, 5 repeats, start-up included
-raptorlake_layers_train      random conv and linear layers by themselves
+raptorlake_layers_train      random conv, linear and pooling layers by themselves
 cpu_sweeps_train             one conv or linear layer, one setting varied, 10 repeats, start-up too
 """
 
@@ -86,6 +86,32 @@ def raptorlake(folder: Path, operation: str) -> Recorded:
             layer = alone(operation, int(row["cin"]), int(row["cout"]), settings)
             metered.append(((layer,), [_raptorlake_run(row)]))
     return averaged(f"Raptorlake {operation}", metered)
+
+
+def raptorlake_pools(folder: Path) -> Recorded:
+    """Pooling layers by themselves, joules of one batch forward: they were not trained."""
+    metered = []
+    for row in records(folder, "raptorlake_layers_train.csv"):
+        if row["kind"] == "pool":
+            settings = {name: float(row[name] or 1) for name in ("side", "k", "stride", "batch")}
+            forward_j = float(row["fwd_J"])
+            true = row["valid"] == "1" and forward_j > 0
+            layer = pool(int(row["cin"]), settings)
+            metered.append(((layer,), [(forward_j if true else None, number(row, "fwd_s"))]))
+    return averaged("Raptorlake pool", metered)
+
+
+def pool(channels: int, settings: Mapping[str, float]) -> Layer:
+    """A pooling layer: an operation for each number in each window, and nothing to learn."""
+    batch, side, k = settings["batch"], settings["side"], settings["k"]
+    out_side = (side - k) // settings["stride"] + 1
+    features = Features(
+        flops=batch * channels * (out_side * k) ** 2,
+        activation_bytes=FLOAT * batch * channels * (side**2 + out_side**2),
+        parameter_bytes=0.0,
+    )
+    kind = LayerKind("pool", Role.LAST, "pool", dict(settings))
+    return Layer("pool", kind, Widths({"channels": channels}), features)
 
 
 def _raptorlake_run(row: Mapping[str, str]) -> Run:

@@ -225,10 +225,10 @@ class Fields:
             if each in inner
         }
 
-    def texts(self, name: str, default: Json = REQUIRED) -> dict[str, str]:
+    def texts(self, name: str, default: Json = REQUIRED, *, most: int = 200) -> dict[str, str]:
         """An object of texts; numbers in it are taken as they are written."""
         inner = self.inner(name, default)
-        return {each: str(inner.plain(each)) for each in inner.names(most=200) if each in inner}
+        return {each: str(inner.plain(each)) for each in inner.names(most=most) if each in inner}
 
     def plain(
         self, name: str, default: Json = None, depth: int = DEEP, largest: float = LARGE

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta, timezone, tzinfo
 from typing import TypeAlias
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from ampere.core.boundary.fields import shown
 from ampere.errors import DataError
@@ -56,7 +56,10 @@ def parse_zone(text: str) -> tzinfo:
     try:
         return ZoneInfo(typed)
     except (ValueError, OSError, KeyError):  # of which `ZoneInfoNotFoundError` is one
-        raise DataError(f"{shown(text)} is no zone that is known here: {ZONE_FORMS}") from None
+        advice = ZONE_FORMS
+        if not available_timezones():  # as on Windows: then any name would be refused
+            advice = "no zones are installed here: pip install tzdata, or write +01:00 or UTC"
+        raise DataError(f"{shown(text)} is no zone that is known here: {advice}") from None
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ class UnmeasuredFit:
             return Prediction((), Cost(math.nan, math.nan), uncovered)
         whole = (*covered, STEP)
         lent = self.lenders.lend(whole)
-        costs = np.array([layer.count for layer in whole]) * lent.typical
+        costs = np.array([layer.count * layer.part for layer in whole]) * lent.typical
         total_j = float(costs.sum())
         share = costs / total_j
         pace, off = self._pace(covered)

@@ -164,7 +164,7 @@ def _round(read: Fields, last: int) -> Round:
         if type(name) is not int or name not in invited:
             raise DataError(f"{place} was not asked")
         answered.append(name)
-    refusals: Mapping[str, str] = read.texts("refusals")
+    refusals: Mapping[str, str] = read.texts("refusals", most=MOST_CLIENTS)
     if not all(name.isascii() and name.isdecimal() for name in refusals):
         read.refuse("refusals", "reasons by the numbers of clients")
     return Round(

@@ -62,7 +62,7 @@ def _reason(problem: Problem, task: int) -> str:
     )
     if timely:
         return f"no member would end it within {units.seconds(problem.tasks[task].deadline_s or 0)}"
-    batteries = [lane for lane in lanes if lane.member.battery is not None]
+    batteries = [lane for lane in lanes if _battery_is_short(problem, lane, task)]
     if not batteries:
         return "no member is there for long enough"
     lane = min(batteries, key=lambda each: _sure_j(each, task) / max(_usable_j(each), 1e-12))
@@ -70,6 +70,15 @@ def _reason(problem: Problem, task: int) -> str:
         f"it takes up to {units.joules(_sure_j(lane, task))} on {lane.member.name}, which has"
         f" {units.joules(_usable_j(lane))} to spend; no other member comes nearer"
     )
+
+
+def _battery_is_short(problem: Problem, lane: Lane, task: int) -> bool:
+    """Whether it would fit on the mains, whenever it ended: otherwise time is what it lacks."""
+    if lane.member.battery is None:
+        return False
+    member = replace(lane.member, battery=None, charging=())
+    mains = Lane(member, lane.index, lane.costs, _undated(problem, task), lane.reach)
+    return any(mains.fits([each]) for each in _pieces(problem, lane, task))
 
 
 def _usable_j(lane: Lane) -> float:

@@ -9,6 +9,7 @@ from ampere.errors import DataError
 from ampere.fleet.member import Fleet, Member
 from ampere.fleet.runs.orders import Greeting
 
+CHOSEN = ("accelerator", "threads")  # by whoever starts the worker
 CLOCK_S = 5.0  # by which clocks may differ before it is worth a word
 
 
@@ -36,10 +37,13 @@ def _refuse_another_device(member: Member, greeting: Greeting) -> None:
     theirs = greeting.fingerprint.identity
     for key in sorted({*ours, *theirs}):
         if ours.get(key) != theirs.get(key):
+            advice = "profile that device, or correct the fleet"
+            if key in CHOSEN and key in ours:
+                advice = f"start it with --{key} {ours[key]}, or {advice}"
             raise DataError(
                 f"it is another device than its profile's: {key} is"
                 f" {theirs.get(key, 'not set')} there, {ours.get(key, 'not set')} in the"
-                " profile; profile that device, or correct the fleet"
+                f" profile; {advice}"
             )
 
 

@@ -149,7 +149,7 @@ class Planned:
             time_s=_time(read),
             why=read.text("why"),
             portions=tuple(Portion.of(e, at) for at, e in read.items("portions", most=MOST_JOBS)),
-            unplaced=read.texts("unplaced", {}),
+            unplaced=read.texts("unplaced", {}, most=MOST_JOBS),
         )
 
 

@@ -7,6 +7,7 @@ it is made, and a profile takes it once.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +15,8 @@ from pathlib import Path
 
 from ampere.acquisition.exchange import add_rows
 from ampere.core.units import plural
-from ampere.errors import AmpereError
-from ampere.fleet.member import Fleet
+from ampere.errors import AmpereError, DataError
+from ampere.fleet.member import Fleet, Member
 from ampere.fleet.replan import lesson_of
 from ampere.fleet.runs.book import Book
 from ampere.fleet.runs.remainder import done_by
@@ -36,10 +37,24 @@ def lessons_of(
             continue
         try:
             row = lesson_of(members[done.member], by_name[done.job], done, f"run {book.opened.run}")
+            if not by_name[done.job].job.is_plain:
+                _refuse_again(members[done.member], row)
             rows[done.member].append(replace(row, when=book.opened.begins))
         except AmpereError as error:
             notes.append(f"what {done.job} took on {done.member} is not told: {error}")
     return dict(rows), notes
+
+
+def _refuse_again(member: Member, row: Measurement) -> None:
+    """What validation took is estimated, by a profile that has learned since: digits differ."""
+    told = (each for each in member.profile.measurements if each.sitting == row.sitting)
+    if _network(row) in map(_network, told):
+        raise DataError("its profile has that row already")
+
+
+def _network(row: Measurement) -> str:
+    """Its layers as a file has them: what they are built of is not in it."""
+    return json.dumps([layer.to_json() for layer in row.layers], sort_keys=True)
 
 
 def tell_profiles(

@@ -190,19 +190,30 @@ def _damaged(path: Path, number: int, error: DataError) -> JournalError:
 
 
 def _refuse_another(path: Path, ours: Opened, asked: Opened) -> None:
-    """A logbook goes on with the jobs and members that it was opened for."""
+    """A logbook goes on with the jobs that it was opened for, on those of its members left."""
     compared: Sequence[tuple[str, Callable[[Opened], dict[str, object]]]] = (
         ("job", lambda opened: {order.job: order for order in opened.orders}),
         ("member", lambda opened: {each.member: each.device for each in opened.accounts}),
     )
     for what, listed in compared:
         old, new = listed(ours), listed(asked)
-        for name in [*old, *new]:
-            if old.get(name) != new.get(name):
+        for name in old:
+            if name in new and old[name] != new[name]:
                 raise JournalError(
                     f"{path} is of another run: {what} {name} differs; name another folder, or"
                     " give it the files that it was begun with"
                 )
+        added = [name for name in new if name not in old]
+        if added:
+            raise JournalError(
+                f"{path} does not know the {what} {added[0]}: run what is new in a new folder"
+            )
+    left = {order.job for order in asked.orders}
+    for order in ours.orders:
+        if order.job not in left:
+            raise JournalError(
+                f"{path} has the job {order.job}, which is left out: give it all of its jobs"
+            )
 
 
 def _line(event: Event) -> bytes:

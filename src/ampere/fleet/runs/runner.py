@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from ampere.core.types import Json
-from ampere.core.units import joules
+from ampere.core.units import joules, seconds
 from ampere.errors import AmpereError, DataError
 from ampere.fleet.member import Fleet
 from ampere.fleet.plan import Plan
@@ -64,11 +64,14 @@ class Runner:
         self._refused: set[str] = set()  # addresses
         self._here: dict[str, str] = {}  # members and addresses, as of the last look
         self._asked: dict[int, str] = {}  # chunks that are waited for, and at which address
-        if self._now_s() < self.book.time_s - CLOCK_S:
+        behind_s = self.book.time_s - self._now_s()
+        if behind_s > CLOCK_S and self.book.time_s > 0:
             say(
-                f"this clock is {self.book.time_s - self._now_s():.0f} s behind the logbook's: its"
-                " times stand still until then"
+                f"this clock is {behind_s:.0f} s behind the logbook's: its times stand still until"
+                " then"
             )
+        elif behind_s > CLOCK_S:  # nothing has happened yet
+            say(f"the plan begins in {seconds(behind_s)}")
 
     @property
     def book(self) -> Book:

@@ -1,0 +1,45 @@
+"""`ampere fleet join`: what a worker is told of the machine that it runs on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ampere.core.fingerprint import Fingerprint
+from ampere.core.workloads import Settings
+from ampere.integrations import dask, purses
+from ampere.integrations.purses import MeteredPurse
+from ampere.integrations.station import Station
+from cli.runner import run
+from gates.worlds import HandMeter
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ((), Settings(threads=1)),
+        (("--threads", 4), Settings(threads=4)),
+        (("--threads", 2, "--accelerator", "cuda"), Settings(threads=2, accelerator="cuda")),
+    ],
+)
+def test_threads_and_accelerator_are_those_of_the_purse_and_the_station(
+    options: tuple[object, ...],
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[Settings] = []
+
+    def open_purse(device: str, meter: str, settings: Settings) -> MeteredPurse:
+        asked.append(settings)
+        return MeteredPurse(HandMeter(), Fingerprint({}))
+
+    def serve(station: Station, *_: object, **__: object) -> None:
+        asked.append(station._settings)
+
+    monkeypatch.setattr(purses, "open_purse", open_purse)
+    monkeypatch.setattr(dask, "serve_station", serve)
+    result = run("fleet", "join", "pi", "--keep", tmp_path / "pi", *options)
+    assert result.exit_code == 0, result.output
+    assert asked == [settings, settings]
