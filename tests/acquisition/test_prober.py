@@ -248,3 +248,14 @@ def _net(width: int):
     return nn.Sequential(
         nn.Linear(8, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 3)
     )
+
+
+def test_what_ran_out_of_memory_is_as_large_as_all_of_its_layers_together() -> None:
+    from dataclasses import replace
+
+    deep = tuple(replace(layer, count=50) for layer in _sized(8))
+    probes = [Network("deep", Workload(deep), deep)]
+    probes += [Network(str(n), Workload(plain_model(n)), _sized(n)) for n in (32, 64)]
+    prober = Prober(probes, asked())
+    prober.tell(Measurement(deep, failed=Failure("out of memory", Cause.MEMORY)))
+    assert {each.name for each in prober.ask(10)} == {"32", "64"}

@@ -166,3 +166,20 @@ def test_measured_rows_say_that_they_are_of_a_survey() -> None:
     row = surveyed(ampere.read_layers("zoo:lenet5"))
     assert Measurement.from_json(row.to_json()).by_calls
     assert not Measurement.from_json(replace(row, by_calls=False).to_json()).by_calls
+
+
+def test_a_device_that_throttles_in_mid_survey_is_told_and_loses_nothing(tmp_path: Path) -> None:
+    """Half way through all takes twice as much: more than the reference is believed."""
+    device = FakeDevice(cost, drift=lambda clock_s: 1.0 if clock_s < 6 else 2.0)
+    profile = ampere.survey(
+        tmp_path / "s.ampere", device=device, like=[ASKED], time_limit_s=1e6, energy_limit_j=24.0,
+        tolerance=1e-6, sittings=0,
+    )  # fmt: skip
+    assert len(ampere.Profile.load(tmp_path / "s.ampere").measurements) == len(profile.measurements)
+    assert not any(row.failed for row in profile.measurements)
+    assert any(
+        "rows: the reference was more than 30 % off its pace" in each for each in profile.warnings
+    )
+    answer, true = profile.estimate(ASKED), joules(ampere.read_layers(ASKED))
+    low, high = answer.energy_j_interval
+    assert low < true < 2 * true < high

@@ -598,3 +598,26 @@ def test_an_exact_meter_leads_nobody_astray(seed: int) -> None:
     off = [fit.predict(row.layers).total.energy_j / row.energy_j - 1 for row in rows]
     assert abs(statistics.median(off)) < 0.002
     assert statistics.fmean(map(abs, off)) < 0.01
+
+
+def test_rows_told_in_any_order_and_together_are_the_same(fit: AdditiveFit) -> None:
+    """Coefficients and hyper-parameters are equal, so nothing but rounding may differ."""
+    more = noisy(members(3, seed=21), seed=21, noise=0.01)
+    whole = fit.tell(*more)
+    for order in (more, more[::-1]):
+        one_by_one = fit
+        for row in order:
+            one_by_one = one_by_one.tell(row)
+        for layers in OTHERS[:3]:
+            np.testing.assert_allclose(
+                list(vars(one_by_one.predict(layers).total).values()),
+                list(vars(whole.predict(layers).total).values()),
+                rtol=1e-7,
+            )
+
+
+def test_an_attribute_beyond_the_measured_ones_is_extrapolated(fit: AdditiveFit) -> None:
+    inside, beyond = (fit.predict(network(20, 30, 40, height=side)) for side in (16, 63))
+    assert not any(line.extrapolated for line in inside.lines)
+    assert any(line.extrapolated or line.borrowed for line in beyond.lines)
+    assert relative_std(beyond) > 2 * relative_std(inside)

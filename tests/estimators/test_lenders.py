@@ -237,3 +237,21 @@ def test_a_stranger_is_not_covered(lenders: Lenders) -> None:
     strange = replace(linear(3), kind=replace(linear(3).kind, name="x", operation="magic"))
     said = UnmeasuredFit(lenders).predict((strange,))
     assert said.uncovered == (strange,) and math.isnan(said.total.energy_j)
+
+
+def test_a_call_that_a_layer_makes_often_costs_as_often(lenders: Lenders) -> None:
+    """As calls of a recurrent layer do, once for each step of its sequence."""
+    fit, layers = UnmeasuredFit(lenders), ASKED[0]
+    often = tuple(replace(layer, part=50.0) for layer in layers)
+    once, many = (fit.predict(each) for each in (layers, often))
+    for one, other in zip(once.lines[:-1], many.lines[:-1], strict=True):
+        assert other.cost.energy_j == pytest.approx(50 * one.cost.energy_j)
+
+
+def test_what_neither_they_nor_own_rows_know_is_not_covered(lenders: Lenders) -> None:
+    """All known layers are lent, so there are no coefficients for the stranger's own features."""
+    fit = fit_additive(rows_of(new, 6, 5), lenders=lenders)
+    stranger = pool(20)
+    said = fit.predict((*ASKED[0], stranger))
+    assert said.uncovered == (stranger,)
+    assert math.isfinite(said.total.energy_j)

@@ -225,3 +225,12 @@ def test_one_point_is_enough_to_answer_and_not_to_be_sure() -> None:
     assert fit.cost(last(24)).energy_j == pytest.approx(known_cost(last(24)).energy_j, rel=1e-3)
     far = fit.cost(last(60))
     assert far.energy_j_std > 0.2 * far.energy_j
+
+
+def test_widths_of_other_names_are_refused_in_a_line() -> None:
+    points = [
+        (last(8), Cost(1.0, 0.1)),
+        (replace(last(8), widths=Widths({"out": 8})), Cost(1.0, 0.1)),
+    ]
+    with pytest.raises(DataError, match="widths of different names"):
+        fit_kind("last", points)

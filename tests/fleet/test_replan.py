@@ -9,7 +9,7 @@ import pytest
 import ampere
 from ampere.errors import DataError
 from ampere.fleet.planning.objective import Objective
-from ampere.fleet.replan import Done, as_of, learned, remaining, replan
+from ampere.fleet.replan import Done, as_of, learned, lesson_of, remaining, replan
 from ampere.meters.base import Provenance
 from ampere.records.measurement import Measurement
 from fakes import SMALL, known_cost, plain_layer, plain_model, total
@@ -94,6 +94,13 @@ def test_metered_joules_teach_the_profile() -> None:
     told = after.find("x").profile.estimate(plain_model(16, 16), steps=1000)
     assert told.energy_j > 1.02 * before.energy_j
     assert after.find("y").profile == fleet.find("y").profile
+
+
+def test_a_row_of_nothing_but_steps_is_what_was_metered_to_the_last_digit() -> None:
+    for steps in range(1, 40):
+        done = Done("a", "x", steps, 0.7 * steps, 0.3 * steps, Provenance.SIMULATED)
+        row = lesson_of(member("x"), task("a", steps), done)
+        assert (row.energy_j, row.time_s) == (0.7 * steps / steps, 0.3 * steps / steps)
 
 
 def test_joules_are_of_the_profiles_own_kind_unless_somebody_says_otherwise() -> None:

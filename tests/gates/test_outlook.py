@@ -293,7 +293,7 @@ def test_a_process_that_gives_memory_back_is_told_what_that_takes(
 
 def test_a_long_name_of_a_layer_is_cut_before_it_is_told(tmp_path: Path) -> None:
     """The story of a run would be refused when it is read."""
-    said = ampere.estimate("zoo:cnn5", profile=known_profile())
+    said = known_profile().estimate("zoo:cnn5")
     first, *rest = said.lines
     longer = replace(first, layer=replace(first.layer, name="x" * 201))
     begun = _known(start(), Wish(), replace(said, lines=(longer, *rest)), None)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,3 +126,22 @@ def test_a_date_that_cannot_be_compared_is_no_reason_to_fail(tmp_path: Path, cre
     profile = fit([row(1.0)])
     replace(profile, header=replace(profile.header, created=created)).save(tmp_path / "p.ampere")
     assert Profile.load(tmp_path / "p.ampere").header.created == created
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"energy_j_per_step": 0.0}, "row 2: 0.0 J a step cannot be"),
+        ({"energy_j_per_step": math.nan}, "row 2: nan J a step cannot be"),
+        ({"energy_j_per_step": None}, "row 2: None J a step cannot be"),
+        ({"time_s_per_step": 0.0}, "row 2: 0.0 s a step cannot be"),
+        ({"spread": -1.0}, "row 2: spread and doubt are 0 or more"),
+    ],
+)
+def test_rows_made_in_python_are_checked_like_those_of_files(
+    wrong: dict[str, Any], says: str
+) -> None:
+    good = exact(plain_model(16))
+    with pytest.raises(DataError) as caught:
+        fit([good, replace(good, **wrong)])
+    assert str(caught.value).startswith(says)

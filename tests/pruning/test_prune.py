@@ -651,6 +651,8 @@ def test_what_cannot_be_made_to_fit_is_kept_and_said_to_be_over(metered_profile:
     first = cut(profile=metered_profile)
     assert found.metered_ratio is not None
     assert found.metered_ratio < 9 * first.after.energy_j / first.before.energy_j  # the nearest
+    assert found.to_json()["inside"] is False
+    assert any("no candidate was inside the budget" in text for text in found.warnings)
 
 
 def test_what_is_metered_makes_room_that_the_profile_had_kept_for_doubt(
@@ -665,6 +667,30 @@ def test_what_is_metered_makes_room_that_the_profile_had_kept_for_doubt(
     assert found.metered is not None and found.metered[1].layers == found.slim.layers
     assert found.after.energy_j == pytest.approx(found.metered[1].energy_j, rel=0.01)
     assert len(unsure.measurements) == 5  # it is left as it was
+
+
+def test_a_whole_model_that_fits_by_the_estimate_alone_is_looked_into(
+    metered_profile: Profile,
+) -> None:
+    dear = Counting(interaction=lambda layers: 1.3)
+    allowed = 1.1 * metered_profile.estimate(net(), INPUT).energy_j
+    found = cut(profile=metered_profile, budget=f"{allowed}J/step", verify=True, device=dear)
+    assert not found.unchanged
+    assert found.metered is not None and found.metered[1].energy_j <= allowed
+    assert found.to_json()["inside"] is True
+
+
+def test_a_fault_in_a_later_round_leaves_what_was_inside(metered_profile: Profile) -> None:
+    class Tiring(Counting):
+        def load(self, workload: Any) -> Any:
+            if len(self.seen) > 8:  # of the second round
+                raise ampere.errors.DeviceError("it went away")
+            return super().load(workload)
+
+    unsure = replace(metered_profile, measurements=metered_profile.measurements[:5])
+    found = cut(profile=unsure, verify=True, device=Tiring())
+    assert ": inside the budget" in repr(found)
+    assert any("the search was not repeated: it went away" in each for each in found.warnings)
 
 
 def test_one_that_is_just_inside_ends_it(metered_profile: Profile) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,32 @@ def test_a_few_steps_of_the_model_itself_sharpen_its_estimate(tmp_path: Path) ->
         ampere.after_steps(profile, other, (4,), steps=1, device=device)
     with pytest.raises(ampere.AmpereError, match="method additive"):
         ampere.after_steps(replace(profile, method="paper"), other, (4,), device=device)
+
+
+def test_steps_whose_seconds_alone_cannot_be_teach_their_joules(tmp_path: Path) -> None:
+    device = AnyDevice()
+    strategy = ampere.Strategy(max_measurements=10, tolerance=1e-9)
+    wide = nn.Sequential(nn.Linear(4, 40), nn.ReLU(), nn.Linear(40, 3))
+    profile = ampere.profile(
+        wide, (4,), path=tmp_path / "p.ampere", device=device, strategy=strategy
+    )
+
+    class Slow(AnyDevice):
+        def _once(self, workload: Workload) -> Cost:
+            once = super()._once(workload)
+            late = 1.0 if workload.stage == "reference" else 1000.0
+            return replace(once, time_s=late * (once.time_s or 0.0))
+
+    slow = Slow()
+    slow.fingerprint = device.fingerprint
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nothing of it is discarded
+        told = ampere.after_steps(profile, wide, (4,), steps=10, device=slow)
+    assert len(told.measurements) == len(profile.measurements) + 1
+    (fault,) = told.rejected
+    assert fault.seconds_only and fault.row is told.measurements[-1]
+    before, after = (each.estimate(wide, (4,)) for each in (profile, told))
+    assert after.time_s == pytest.approx(before.time_s, rel=0.1)
 
 
 def test_a_model_that_the_profile_gets_wrong_is_estimated_from_its_steps(tmp_path: Path) -> None:

@@ -127,3 +127,15 @@ def test_missing_files_are_one_line(folder: Path) -> None:
     datasets.refuse_incomplete(folder)  # `ampere reproduce` does not look at it
     with pytest.raises(DataError, match=r"has no gpu_linear_train_time.jsonl: name the folder"):
         datasets.refuse_incomplete(folder, datasets.ALL_FILES)
+
+
+def test_pools_are_forward_alone(folder: Path) -> None:
+    data = intel.raptorlake_pools(folder)
+    assert (len(data.rows), data.rejected) == (1, 0)
+    (layer,) = data.rows[0].layers
+    side, k, stride, batch = (
+        layer.kind.attributes[name] for name in ("side", "k", "stride", "batch")
+    )
+    windows = ((side - k) // stride + 1) ** 2
+    assert layer.features.flops == batch * layer.widths["channels"] * windows * k**2
+    assert layer.features.parameter_bytes == 0
