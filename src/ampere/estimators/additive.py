@@ -53,10 +53,10 @@ from ampere.estimators.rejection import (
     odd_seconds,
     open_seconds,
     suspects,
+    told_of_flops,
     wrong_joules,
     wrong_seconds,
 )
-from ampere.estimators.remarks import told_of_flops
 from ampere.estimators.seconds import by_the_clock, learn_seconds, per_joule, with_seconds
 from ampere.estimators.selection import arrays_of, some_rows
 from ampere.records.measurement import Measurement

@@ -2,18 +2,20 @@
 
 A meter wraps around, a machine is busy for a minute: one such row would move the estimate of every
 layer in it. What is far from the mean is a gross fault. What agrees badly with the others is a
-suspect, and is judged by a fit without it: a suspect would excuse itself by much noise.
+suspect, and is judged by a fit without it: a suspect would excuse itself by much noise. What rows
+state of FLOPs and contradict each other in is only remarked on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ampere.core import units
 from ampere.core.arrays import Array
+from ampere.core.layers import Layer, LayerIdentity
 from ampere.estimators.base import Cost, Fit
 from ampere.estimators.baselines.roofline import fit_mean
 from ampere.estimators.encoding import FEATURES, STEP, Encoder, distinct
@@ -29,6 +31,7 @@ AGREE = math.log(5)  # how far rows may be from a mean that is fitted to them
 USUAL = 2.0  # times as much surprise as a fit leaves, before anything is fitted
 SUSPECT = 3.0  # standard deviations from what all other rows say: worth a closer look
 CONTRADICTS = 4.5  # standard deviations from what a fit without it says: left out
+SAME_FLOPS = 0.01  # relative difference that is a matter of counting
 GROSS = math.log(20)  # the mean alone may be off by 6: what is further from it is a fault
 
 
@@ -182,3 +185,30 @@ def _far(value: float, error: float, expected: float, std: float) -> str | None:
     if abs(math.log(value / expected)) <= CONTRADICTS * math.hypot(std / expected, error):
         return None
     return f"{value / expected:.2g} ×"
+
+
+def told_of_flops(
+    layers: Sequence[Layer], rows: Sequence[Measurement], encoder: Encoder
+) -> Iterator[str]:
+    """Operations whose FLOPs are of no use, and kinds of which different layers count as one."""
+    known = [layer for layer in layers if layer.features.flops is not None]
+    for name in sorted({encoder.operation(layer) for layer in known} - encoder.counted):
+        own = [layer for layer in layers if encoder.operation(layer) == name]
+        bare = sum(layer.features.flops is None for layer in own)
+        yield (
+            f"FLOPs of {bare} of {len(own)} layers of {name} are unknown, so those of the others"
+            " tell nothing: state them, or leave these rows out"
+        )
+    first: dict[LayerIdentity, float] = {}
+    odd: dict[str, None] = {}
+    for layer in (layer for row in rows for layer in row.layers):
+        flops = layer.features.flops
+        if flops is not None and not math.isclose(
+            first.setdefault(layer.identity, flops), flops, rel_tol=SAME_FLOPS
+        ):
+            odd[layer.kind.name] = None
+    if odd:
+        yield (
+            f"layers of {', '.join(odd)} have the same widths and attributes and different FLOPs,"
+            " and count as one: what they differ in must be an attribute"
+        )

@@ -1,6 +1,6 @@
 """emi: Windows' Energy Meter Interface, mJ of Intel's packages and DRAM, read through zeus.
 
-It is in zeus's repository, in no release up to 0.16.0.
+It is in zeus's repository, in no release up to 0.16.
 """
 
 from __future__ import annotations
