@@ -90,7 +90,7 @@ class Script:
             forward(process)
             with _passed_on(process, self.output, steps):
                 stopped = self._watch(process, gate, steps)
-        steps.tell(gate)
+        self._look(steps, gate)  # what it wrote last, between our last look and its end
         code = process.returncode
         interrupted = -code in (signal.SIGINT, signal.SIGTERM) or code == 128 + signal.SIGINT
         failed = Reason.LEFT if interrupted else Reason.FAILED
@@ -114,12 +114,15 @@ class Script:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(TICK_S)
                 return False
-            if self.progress_file is not None:
-                steps.read(self.progress_file)
-            steps.tell(gate)
+            self._look(steps, gate)
             if not gate.tick(TICK_S + ENDING_S + self._ending_s(gate)):
                 self._end(process, gate)
                 return True
+
+    def _look(self, steps: _Steps, gate: Gate) -> None:
+        if self.progress_file is not None:
+            steps.read(self.progress_file)
+        steps.tell(gate)
 
     def _ending_s(self, gate: Gate) -> float:
         """Seconds that the program may take to end: room for its joules is kept."""
