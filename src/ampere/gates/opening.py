@@ -260,7 +260,7 @@ def _tell_of_memory(profile: Profile, watch: Callable[[str], None]) -> None:
     if on_processor and identity.get("freed_memory") == KEPT and not keeps_memory():
         watch(
             "the profile is of processes that keep freed memory; this one gives it back and may"
-            " take up to a third more: call ampere.keep_memory() before the first step"
+            " take up to two fifths more: call ampere.keep_memory() before the first step"
         )
 
 
