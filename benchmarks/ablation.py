@@ -31,12 +31,13 @@ import numpy as np
 from machine import RESULTS, machine_line, write_section
 
 from ampere.core.layers import Layer, network_identity
-from ampere.estimators import additive, candidates, encoding
+from ampere.estimators import additive, candidates
 from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import usable
 from ampere.estimators.drift import usual_drift
-from ampere.estimators.encoding import Encoder
-from ampere.estimators.places import BYTES
+from ampere.estimators.encoding import encoder as encoding
+from ampere.estimators.encoding.encoder import Encoder
+from ampere.estimators.encoding.places import BYTES
 from ampere.estimators.processes import likelihood
 from ampere.estimators.processes.likelihood import Prior
 from ampere.estimators.processes.linear_mean import Layers
@@ -115,7 +116,7 @@ PARTS: Mapping[str, Patch] = {
     "roughness": pinned("rough"),
     "b: coefficients are uncertain": assumed(coefficient=NOTHING),
     "stairs": encoded(without_stairs),
-    "depth": pinned("context"),
+    "depth": pinned("depth"),
     "drift": pinned("sitting", "slow"),
     "noise falls with size": partial(patch.object, likelihood, "MOST_FADING", 0.0),
     "traits": encoded(without_traits),

@@ -207,7 +207,7 @@ def analyse(family: str) -> dict[str, Any]:
                     "measuring_s": sum(row.cost_s for row in own[:n]),
                     "rounded": fit.encoder.rounded,
                     "rejected": len(fit.rejected),
-                    "context": fit.energy.dearer(float(fit.energy.rows.context.max())),
+                    "context": fit.energy.dearer(float(fit.energy.rows.context.depth.max())),
                     **asdict(score),
                 }
             )

@@ -36,7 +36,8 @@ from machine import RESULTS, machine_line, write_section
 from ampere.core.layers import Layer
 from ampere.estimators.additive import fit_additive
 from ampere.estimators.baselines.flops import fit_flops_affine
-from ampere.estimators.encoding import STEP, depth_context, distinct
+from ampere.estimators.encoding.contexts import contexts_of
+from ampere.estimators.encoding.encoder import STEP, distinct
 from ampere.estimators.intervals import CONFIDENCE, interval
 from ampere.records.measurement import Measurement, utc
 from ampere_paper.published.intel import mlp
@@ -154,7 +155,7 @@ def of_joules(
     fit = fit_additive([exchanged(row) for row in rows] if by_watts else rows)
     for _ in range(FRESH):
         layers = network(rng)
-        (cost,) = fit.costs(distinct([(*layers, STEP)]), depth_context(layers), noisy=False)
+        (cost,) = fit.costs(distinct([(*layers, STEP)]), contexts_of([layers]), noisy=False)
         if not by_watts:
             yield cost.energy_j, cost.energy_j_std, price(layers)
         elif cost.time_s is not None and cost.time_s_std is not None:

@@ -38,7 +38,8 @@ from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Device
 from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import inflation
-from ampere.estimators.encoding import depth_context, distinct
+from ampere.estimators.encoding.contexts import contexts_of
+from ampere.estimators.encoding.encoder import distinct
 from ampere.pytorch.models import read
 from ampere.records.journal import Journal, read_journal
 from ampere.records.measurement import REACH, succeeded
@@ -145,7 +146,7 @@ def judge(fit: AdditiveFit, names: tuple[str, str], metered: float) -> Row:
     small, large = map(read, names)
     more = added(small, large)
     layers, counts = distinct([more])
-    context = np.array([depth_context(large)])
+    context = contexts_of([large])
     mean, cov = fit.energy.predict(fit.encoder.encode(layers), counts, context)
     estimated = float(mean[0])
     std = estimated * math.sqrt(max(float(cov[0, 0]), 0.0))

@@ -13,7 +13,7 @@ from ampere.estimators.processes.covariance import Hyper
 from ampere.estimators.processes.linear_mean import Layers, fit_coefficients
 from ampere.estimators.processes.mode import Solution
 from ampere.estimators.processes.sum_process import SumProcess, condition
-from ampere.estimators.processes.totals import Rows
+from ampere.estimators.processes.totals import Context, Rows
 
 HYPER = Hyper(
     operation=0.3,
@@ -21,7 +21,8 @@ HYPER = Hyper(
     short=0.1,
     rough=0.05,
     noise=0.02,
-    context=0.08,
+    depth=0.08,
+    block=0.15,
     stairs=0.15,
     trait=0.12,
     sitting=0.02,
@@ -35,7 +36,7 @@ HYPER = Hyper(
 )
 
 
-OPERATIONS, KINDS, FEATURES, STAIRS, TRAITS, LENT = 2, 3, 3, 2, 2, 2
+OPERATIONS, KINDS, FEATURES, STAIRS, TRAITS, LENT, BLOCKS = 2, 3, 3, 2, 2, 2, 4
 
 
 seeds = st.integers(0, 10_000)
@@ -74,10 +75,18 @@ def some_rows(layers: Layers, n: int, seed: int, noise: float = 0.05) -> Rows:
         counts=counts,
         y=y,
         known_std=rng.uniform(0.0, 0.03, n),
-        context=rng.choice([0.0, 0.5, 1.5], n),
+        context=some_contexts(rng, n),
         when=rng.choice([0.0, 30.0, 600.0, math.nan], n),
         sitting=rng.integers(-1, 3, n),
     )
+
+
+def some_contexts(rng: np.random.Generator, n: int) -> Context:
+    """Of several depths; the calls of most networks stand in blocks, some of which are alike."""
+    share = rng.uniform(0.0, 0.5, (n, BLOCKS)) * rng.integers(0, 2, (n, BLOCKS))
+    numbers = rng.permutation(7)[:BLOCKS]  # so that others have some of them
+    block = np.column_stack([numbers % 2, numbers % 3, numbers])
+    return Context(rng.choice([0.0, 0.5, 1.5], n), share, block)
 
 
 def timeless(rows: Rows, **changes: Array) -> Rows:
@@ -103,13 +112,30 @@ def besides(rows: Rows, process: SumProcess) -> Array:
     total = np.zeros((n, n))
     for a in range(n):
         for b in range(n):
-            total[a, b] += hyper.context**2 * min(rows.context[a], rows.context[b])
+            total[a, b] += beside_by_definition(rows.context, a, rows.context, b, hyper)
             if rows.sitting[a] == rows.sitting[b] >= 0:
                 total[a, b] += hyper.sitting**2
             apart = abs(rows.when[a] - rows.when[b])
             total[a, b] += 0.0 if math.isnan(apart) else hyper.slow**2 * math.exp(-apart / 100)
         total[a, a] += hyper.noise**2 * size[a] ** -hyper.fading + rows.known_std[a] ** 2
     return total
+
+
+def beside_by_definition(one: Context, a: int, two: Context, b: int, hyper: Hyper) -> float:
+    """What two networks have in common by their depths and blocks, from its definition."""
+    total = hyper.depth**2 * min(one.depth[a], two.depth[b])
+    for i, ours in enumerate(one.block):
+        for j, theirs in enumerate(two.block):
+            same = float((ours == theirs).sum()) / 3
+            total += hyper.block**2 * same * one.share[a, i] * two.share[b, j]
+    return float(total)
+
+
+def all_beside(one: Context, two: Context, hyper: Hyper) -> Array:
+    """The same of each with each."""
+    pairs = [[beside_by_definition(one, a, two, b, hyper) for b in range(len(two))]
+             for a in range(len(one))]  # fmt: skip
+    return np.array(pairs)
 
 
 def relative_covariance(a: Layers, i: int, b: Layers, j: int, hyper: Hyper) -> float:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ampere.acquisition.questions import Question, Questions
-from ampere.estimators.encoding import STEP, depth_context
+from ampere.estimators.encoding.contexts import depth_context
+from ampere.estimators.encoding.encoder import STEP
 from fakes import HIDDEN, LAST, plain_layer, plain_model
 
 models = st.lists(
@@ -49,7 +50,7 @@ def test_a_line_is_the_layer_alone_and_a_model_a_whole_step() -> None:
     block, head = plain_layer(HIDDEN, 3, in_=8, out=8), plain_layer(LAST, in_=8)
     questions = Questions.about([deep], [[block, head]])
     assert questions.models == (Question((*deep, STEP), depth_context(deep)),)
-    assert questions.models[0].context > 0
+    assert questions.models[0].depth > 0
     once = plain_layer(HIDDEN, 1, in_=8, out=8)
     # No network tells the last layer from a step: each has one of both.
     assert questions.lines == (Question((once,), 0.0), Question((head, STEP), 0.0))

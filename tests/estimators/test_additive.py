@@ -22,7 +22,8 @@ from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import inflation
 from ampere.estimators.baselines.roofline import fit_roofline
 from ampere.estimators.drift import seen_drift
-from ampere.estimators.encoding import STEP, depth_context, distinct
+from ampere.estimators.encoding.contexts import contexts_of
+from ampere.estimators.encoding.encoder import STEP, distinct
 from ampere.estimators.processes import likelihood
 from ampere.profiles import profile as profile_module
 from ampere.profiles.estimate import estimate
@@ -171,7 +172,7 @@ def test_an_interval_is_wider_while_rows_are_few(fit: AdditiveFit) -> None:
     """Its width itself is known from so many rows only."""
     layers, process = OTHERS[0], fit.energy
     found, counts = distinct([(*layers, STEP)])
-    context = np.array([depth_context(layers)])
+    context = contexts_of([layers])
     mean, var = process.predict(fit.encoder.encode(found), counts, context)
     normal = math.sqrt(var[0, 0] + process.noise_var(mean)[0])
     said = fit.predict(layers).total

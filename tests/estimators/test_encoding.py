@@ -15,15 +15,13 @@ from hypothesis import strategies as st
 from ampere.core.layers import SIZE, Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.core.types import Json
-from ampere.core.variants import MOST_LAYERS
-from ampere.estimators.encoding import (
+from ampere.estimators.encoding.encoder import (
     FEATURES,
     STEP,
     Encoder,
-    depth_context,
     distinct,
 )
-from ampere.estimators.places import TILES, stairs, starts
+from ampere.estimators.encoding.places import TILES, stairs, starts
 from fakes import FIRST, HIDDEN, LAST, plain_layer, plain_model
 
 KNOWN = Features(1000.0, 200.0, 30.0)
@@ -335,14 +333,6 @@ def test_distinct_layers_are_counted_network_by_network() -> None:
     found, counts = distinct([[first, hidden, last], [first, twice, hidden, last], [last]])
     assert found == [first, hidden, last]
     assert counts.tolist() == [[1, 1, 1], [1, 3, 1], [0, 0, 1]]
-
-
-def test_depth_is_in_octaves_above_the_largest_variant() -> None:
-    layer = plain_layer(HIDDEN, in_=4, out=4)
-    assert MOST_LAYERS == 3
-    assert [depth_context([layer] * n) for n in (1, 2, 3, 6, 12)] == [0, 0, 0, 1, 2]
-    assert depth_context([]) == 0
-    assert depth_context([plain_layer(HIDDEN, 5, in_=4, out=4), layer]) == 1
 
 
 def test_values_of_attributes_that_some_layers_have_are_traits() -> None:

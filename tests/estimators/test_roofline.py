@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ampere.estimators.baselines.roofline import fit_roofline
-from ampere.estimators.encoding import STEP
+from ampere.estimators.encoding.encoder import STEP
 from priced_rows import (
     OTHERS,
     ROWS,

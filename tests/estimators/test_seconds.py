@@ -18,6 +18,7 @@ from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.processes.sum_process import SumProcess
+from ampere.estimators.processes.totals import Context
 from ampere.estimators.seconds import time_error
 from ampere.records.measurement import Measurement
 
@@ -113,7 +114,7 @@ def test_who_reads_more_exactly_is_never_less_sure(meter: float, clock: float) -
     assert len(fit.timed) == len(every)
     exact, rng = fit.energy.as_exact_as(fit.time, every), random.Random(4)
     encoded = fit.encoder.encode(network(rng))
-    counts, context = np.eye(len(encoded)), np.zeros(len(encoded))
+    counts, context = np.eye(len(encoded)), Context.at(np.zeros(len(encoded)))
     _, own = fit.energy.expected(encoded, counts, context)
     _, other = exact.expected(encoded, counts, context)
     assert (other <= own * (1 + 1e-6) + 1e-12).all()
@@ -127,7 +128,7 @@ def test_fewer_rows_leave_more_open(numbers: set[int]) -> None:
     whole = energy.as_exact_as(energy, np.arange(len(energy.rows)))
     few = energy.as_exact_as(_part(whole, chosen), chosen)
     encoded = energy.layers[:5]
-    counts, context = np.eye(5), np.zeros(5)
+    counts, context = np.eye(5), Context.at(np.zeros(5))
     _, own = energy.expected(encoded, counts, context)
     _, other = few.expected(encoded, counts, context)
     assert (other >= own * (1 - 1e-6) - 1e-12).all()

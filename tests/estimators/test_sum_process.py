@@ -20,9 +20,10 @@ from ampere.estimators.processes import sum_process
 from ampere.estimators.processes.covariance import covariance
 from ampere.estimators.processes.linear_mean import Layers
 from ampere.estimators.processes.sum_process import NOVEL, SumProcess, condition, fit
-from ampere.estimators.processes.totals import Rows
+from ampere.estimators.processes.totals import Context, Rows
 from random_rows import (
     HYPER,
+    all_beside,
     besides,
     conditioned,
     covariance_by_definition,
@@ -93,18 +94,19 @@ def test_prediction_is_what_the_textbook_says_near_that_point(seed: int) -> None
     room = np.zeros((7, 4))
     counts = np.vstack([np.hstack([rows.counts, room]), asked.counts])
     shares = counts * cost / (counts @ cost)[:, None]
-    context = np.append(rows.context, asked.context)
     prior = shares @ covariance_by_definition(layers, layers, HYPER) @ shares.T
     directions = shares @ process.posterior(layers).directions
-    prior += directions @ directions.T + HYPER.context**2 * np.minimum(context[:, None], context)
+    both = (rows.context, asked.context)
+    beside = np.block([[all_beside(one, two, HYPER) for two in both] for one in both])
+    prior += directions @ directions.T + beside
     noise = np.zeros((10, 10))
     noise[:7, :7] = besides(rows, process)
-    noise[:7, :7] -= HYPER.context**2 * np.minimum(rows.context[:, None], rows.context)
+    noise[:7, :7] -= beside[:7, :7]
     measured = (prior + noise)[:7, :7]
     gain = np.linalg.solve(measured, prior[:7, 7:]).T
     np.testing.assert_allclose(cov, prior[7:, 7:] - gain @ prior[:7, 7:], rtol=1e-4, atol=1e-6)
-    walked = HYPER.context**2 * np.minimum(asked.context[:, None], rows.context) @ process.alpha
-    np.testing.assert_allclose(total, (asked.counts @ cost) * np.exp(walked), rtol=1e-6)
+    dearer = np.exp(beside[7:, :7] @ process.alpha)
+    np.testing.assert_allclose(total, (asked.counts @ cost) * dearer, rtol=1e-6)
 
 
 @given(seeds)
@@ -113,7 +115,9 @@ def test_a_single_layer_is_a_process_of_logarithms(seed: int) -> None:
     layers = some_layers(6, seed)
     rows = replace(timeless(some_rows(layers, 6, seed, noise=0.3)), counts=np.eye(6))
     rows = replace(rows, y=np.exp(np.random.default_rng(seed).normal(size=6)))
-    flat = replace(HYPER, coefficient=1e-9, stairs=1e-9, trait=1e-9, context=1e-9, odd=0.0)
+    flat = replace(
+        HYPER, coefficient=1e-9, stairs=1e-9, trait=1e-9, depth=1e-9, block=1e-9, odd=0.0
+    )
     process = conditioned(layers, rows, flat)
     m = np.array([layers.features[i] @ process.beta[op] for i, op in enumerate(layers.op)])
     k = covariance_by_definition(layers, layers, flat) + layers.lent @ layers.lent.T
@@ -141,7 +145,7 @@ def test_covariances_are_those_of_something(seed: int, known: bool) -> None:
 def test_whatever_was_measured_nothing_costs_less_than_nothing(seed: int, noise: float) -> None:
     layers = some_layers(7, seed)
     process = conditioned(layers[:5], _of_first(some_rows(layers, 6, seed, noise), 5))
-    total, cov = process.predict(layers, np.eye(7), np.zeros(7))
+    total, cov = process.predict(layers, np.eye(7), Context.at(np.zeros(7)))
     assert (total > 0).all()
     assert np.isfinite(total).all() and np.isfinite(cov).all()
 
@@ -217,7 +221,8 @@ def test_leave_one_out_is_what_all_other_rows_say() -> None:
         kept = np.flatnonzero(np.arange(7) != i)
         others = condition(layers, rows[kept], process.solution)
         total, cov = others.predict(layers, rows.counts[[i]], rows.context[[i]])
-        noise = besides(rows, process)[i, i] - HYPER.context**2 * rows.context[i]
+        context = rows.context[[i]]
+        noise = besides(rows, process)[i, i] - all_beside(context, context, HYPER)[0, 0]
         std = math.sqrt(cov[0, 0] + noise)
         assert surprise == pytest.approx(math.log(rows.y[i] / total[0]) / std, abs=0.1)
         left = [float(each[i]) for each in process.left_out]
@@ -225,40 +230,40 @@ def test_leave_one_out_is_what_all_other_rows_say() -> None:
 
 
 def walked(dearer: float) -> SumProcess:
-    """Variants (context 0) and networks of context 1 that are this much dearer."""
+    """Variants (depth 0) and networks of depth 1 that are this much dearer."""
     layers = some_layers(4, 2)
     rows = timeless(some_rows(layers, 20, 2, noise=0.0))
-    context = np.repeat([0.0, 1.0], 10)
-    y = rows.y * (1 + dearer * context)
-    return fit(layers, replace(rows, y=y, known_std=np.zeros(20), context=context))
+    depth = np.repeat([0.0, 1.0], 10)
+    y = rows.y * (1 + dearer * depth)
+    return fit(layers, replace(rows, y=y, known_std=np.zeros(20), context=Context.at(depth)))
 
 
-def test_context_zero_costs_nothing_and_is_sure() -> None:
+def test_depth_zero_costs_nothing_and_is_sure() -> None:
     assert walked(0.1).dearer(0.0) == (0.0, 0.0)
 
 
-def test_a_dearer_context_is_learned_where_it_was_measured_and_open_beyond() -> None:
+def test_a_dearer_depth_is_learned_where_it_was_measured_and_open_beyond() -> None:
     process = walked(0.1)
     mean, std = process.dearer(1.0)
     assert mean == pytest.approx(0.1, abs=0.03)
     assert std < 0.02
-    beyond = [process.dearer(context) for context in (1.0, 1.5, 2.0, 4.0)]
+    beyond = [process.dearer(depth) for depth in (1.0, 1.5, 2.0, 4.0)]
     assert [mean for mean, _ in beyond] == pytest.approx([mean] * 4)  # a walk has no trend
     growth = [std for _, std in beyond]
     assert growth == sorted(growth)
     assert growth[-1] > 2 * growth[0]
-    assert growth[-1] == pytest.approx(math.hypot(std, math.sqrt(3) * process.hyper.context))
+    assert growth[-1] == pytest.approx(math.hypot(std, math.sqrt(3) * process.hyper.depth))
 
 
-def test_an_additive_device_has_no_dearer_context() -> None:
+def test_an_additive_device_has_no_dearer_depth() -> None:
     mean, std = walked(0.0).dearer(1.0)
     assert abs(mean) < 0.01
     assert abs(mean) < 2 * std
 
 
-def test_a_network_of_a_deeper_context_is_less_sure() -> None:
+def test_a_deeper_network_is_less_sure() -> None:
     process, layers = walked(0.1), some_layers(4, 2)
-    total, cov = process.predict(layers, np.ones((3, 4)), np.array([0.5, 1.0, 3.0]))
+    total, cov = process.predict(layers, np.ones((3, 4)), Context.at(np.array([0.5, 1.0, 3.0])))
     var = np.diagonal(cov)
     assert total[1] == pytest.approx(total[2])
     assert var[2] > 2 * var[1]
@@ -281,9 +286,9 @@ def test_beyond_the_sizes_that_were_measured_doubt_grows_by_the_octave(octaves: 
 def test_what_was_never_seen_is_doubted() -> None:
     layers = some_layers(6, 5)
     process = conditioned(layers, some_rows(layers, 12, 5))
-    _, known = process.predict(layers[:1], np.ones((1, 1)), np.zeros(1))
+    _, known = process.predict(layers[:1], np.ones((1, 1)), Context.at(np.zeros(1)))
     strange = replace(layers[:1], novel=np.ones(1))
-    _, cov = process.predict(strange, np.ones((1, 1)), np.zeros(1))
+    _, cov = process.predict(strange, np.ones((1, 1)), Context.at(np.zeros(1)))
     assert cov[0, 0] - known[0, 0] == pytest.approx(NOVEL**2)
 
 
@@ -307,9 +312,11 @@ def test_more_rows_make_no_bias(n: int) -> None:
     for seed in range(3):
         layers = some_layers(6, seed)
         rows = some_rows(layers, n, seed, noise=0.05)
-        moment = {"when": np.zeros(n), "sitting": np.full(n, -1), "context": np.zeros(n)}
-        process = fit(layers, replace(rows, known_std=np.zeros(n), **moment))
-        total, _ = process.predict(layers, rows.counts, np.zeros(n))
+        moment = {"when": np.zeros(n), "sitting": np.full(n, -1)}
+        shallow = Context.at(np.zeros(n))
+        rows = replace(rows, known_std=np.zeros(n), context=shallow, **moment)
+        process = fit(layers, rows)
+        total, _ = process.predict(layers, rows.counts, shallow)
         ratios.append(np.log(total / (rows.counts @ layers.features @ [1.0, 2.0, 0.5])).mean())
     assert abs(np.mean(ratios)) < 4 * 0.05 / math.sqrt(3 * n)
 

@@ -15,7 +15,7 @@ from ampere.core.layers import Features, Layer, LayerKind, Role, Work
 from ampere.core.program.widths import Widths
 from ampere.core.training import Training
 from ampere.estimators.additive import AdditiveFit
-from ampere.estimators.encoding import calls_in, depth_context
+from ampere.estimators.encoding.contexts import calls_in, depth_context
 from ampere.estimators.methods import fit_rows
 from ampere.estimators.solution import rebuild, solution_of
 from ampere.estimators.survey import SurveyFit, calls_of, fit_survey

@@ -22,9 +22,9 @@ def test_what_rows_share_besides_their_layers_is_what_the_definition_says(seed: 
     np.testing.assert_allclose(besides(rows, size, HYPER), by_definition(rows, process), rtol=1e-9)
 
 
-def test_a_walk_starts_at_context_zero_and_shares_the_way() -> None:
-    contexts = np.array([0.0, 1.0, 3.0])
-    np.testing.assert_allclose(walk(contexts, contexts), [[0.0, 0, 0], [0, 1, 1], [0, 1, 3]])
+def test_a_walk_starts_at_depth_zero_and_shares_the_way() -> None:
+    depths = np.array([0.0, 1.0, 3.0])
+    np.testing.assert_allclose(walk(depths, depths), [[0.0, 0, 0], [0, 1, 1], [0, 1, 3]])
 
 
 def test_a_slow_drift_is_shared_within_a_minute_and_unknown_times_share_none() -> None:

@@ -18,7 +18,7 @@ def test_it_stops_and_goes_on(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "build").mkdir()
     example = runpy.run_path(str(SCRIPT))
-    example["main"].__globals__.update(EPOCHS=2, SAMPLES=512, BUDGETS=("0.6 J", "10 kJ"))
+    example["main"].__globals__.update(EPOCHS=2, SAMPLES=512, BUDGETS=("0.2 J", "10 kJ"))
     example["main"]()
     events = list(read_events((tmp_path / "build/gated/gate.jsonl").read_bytes().splitlines()))
     starts = [event for event in events if isinstance(event, Start)]

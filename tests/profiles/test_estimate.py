@@ -20,7 +20,7 @@ from ampere.core.program.widths import Widths
 from ampere.core.rates import Rate
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Cost, Layerwise, Line, Prediction
-from ampere.estimators.encoding import STEP
+from ampere.estimators.encoding.encoder import STEP
 from ampere.meters.base import Provenance
 from ampere.profiles.estimate import Estimate, estimate
 from ampere.profiles.profile import fit as fit_profile

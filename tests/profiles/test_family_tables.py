@@ -17,7 +17,8 @@ from ampere.core.layers import Layer
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import inflation
-from ampere.estimators.encoding import STEP, depth_context, distinct
+from ampere.estimators.encoding.contexts import contexts_of
+from ampere.estimators.encoding.encoder import STEP, distinct
 from ampere.profiles.tables.family_tables import FamilyTables
 from ampere.pytorch.graph.counter import with_features
 from ampere.pytorch.models import read
@@ -103,15 +104,17 @@ def test_the_doubt_about_a_share_is_that_of_both_together(
     tables, fit = family
     widths = drawn(tables, 8, 4)
     whole = tables.layers_at(tables.largest)
-    for row, said in zip(widths, tables.share_std(widths), strict=True):
+    answers = zip(widths, tables.share_std(widths), tables.share_std(widths, False), strict=True)
+    for row, said, of_job in answers:
         networks = [(*tables.layers_at(row.tolist()), STEP), (*whole, STEP)]
         layers, counts = distinct(networks)
-        context = np.array([depth_context(each[:-1]) for each in networks])
+        context = contexts_of([each[:-1] for each in networks])
         total, cov = fit.energy.predict(fit.encoder.encode(layers), counts, context)
         noise = fit.energy.noise_var(total).sum() - 2 * fit.energy.drift_var
         var = cov[0, 0] + cov[1, 1] - 2 * cov[0, 1] + noise
-        expected = inflation(fit.energy.rows.moments) * math.sqrt(var)
-        assert said == pytest.approx(expected, rel=1e-6)
+        widened = inflation(fit.energy.rows.moments)
+        assert said == pytest.approx(widened * math.sqrt(var), rel=1e-6)
+        assert of_job == pytest.approx(widened * math.sqrt(var - noise), rel=1e-6)
 
 
 def test_the_gradient_is_what_a_channel_costs(family: tuple[FamilyTables, AdditiveFit]) -> None:

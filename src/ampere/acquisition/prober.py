@@ -31,7 +31,8 @@ from ampere.core.workloads import Workload
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
 from ampere.estimators.base import inflation, usable
-from ampere.estimators.encoding import depth_of, distinct
+from ampere.estimators.encoding.contexts import contexts_of, depth_of
+from ampere.estimators.encoding.encoder import distinct
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.processes.sum_process import SumProcess
 from ampere.estimators.seconds import per_joule
@@ -236,12 +237,14 @@ class Prober:
     def _answers(self, fit: AdditiveFit, questions: Sequence[Question]) -> tuple[Array, Array]:
         """Joules, and the covariance of their logarithms; or of what else guides."""
         layers, counts = distinct([question.layers for question in questions])
-        context = np.array([question.context for question in questions])
+        contexts = contexts_of(
+            [question.layers for question in questions], [question.depth for question in questions]
+        )
         encoded = fit.encoder.encode(layers)
         process = self._process(fit)
         if process is fit.time:
             encoded = per_joule(encoded, fit.energy.costs(encoded))
-        return process.predict(encoded, counts, context)
+        return process.predict(encoded, counts, contexts)
 
     def _process(self, fit: AdditiveFit) -> SumProcess:
         return fit.time if self.guide == "time" and fit.time is not None else fit.energy

@@ -14,15 +14,16 @@ import numpy as np
 
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer, Role
-from ampere.estimators.encoding import STEP, depth_context, distinct
+from ampere.estimators.encoding.contexts import depth_context
+from ampere.estimators.encoding.encoder import STEP, distinct
 
 
 @dataclass(frozen=True)
 class Question:
-    """What do these layers cost together, in this context?"""
+    """What do these layers cost together, in a network as deep as this?"""
 
     layers: tuple[Layer, ...]
-    context: float = 0.0
+    depth: float = 0.0
 
     @classmethod
     def of_step(cls, layers: Sequence[Layer]) -> Question:

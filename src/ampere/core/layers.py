@@ -149,7 +149,8 @@ class Layer:
     """One layer of a network: a kind at certain widths, `count` times in a row.
 
     `reads` says where its inputs come from; it is empty in a chain, where it is the layer before.
-    `work` is what it does, call by call, where that is known.
+    `work` is what it does, call by call, where that is known. What stands for a call says `within`
+    which layer it is one.
     """
 
     name: str
@@ -161,6 +162,7 @@ class Layer:
     reads: tuple[Source, ...] = field(default=(), compare=False)
     work: tuple[Work, ...] = field(default=(), compare=False, repr=False)
     part: float = 1.0  # of one: `count` for calls, which need not be whole
+    within: Layer | None = field(default=None, compare=False, repr=False)
 
     def __repr__(self) -> str:
         """One line, since layers come in lists; what a name holds is escaped."""
@@ -182,7 +184,9 @@ class Layer:
         """Its calls, each as a layer by itself; none where nobody told them."""
         batch = self.kind.attributes.get("batch")
         samples = batch if isinstance(batch, int) and batch > 0 else None
-        return tuple(replace(each.call(samples), count=self.count) for each in self.work)
+        return tuple(
+            replace(each.call(samples), count=self.count, within=self) for each in self.work
+        )
 
     def to_json(self, with_structure: bool = False) -> dict[str, Json]:
         """Plain data, as in a row of a journal; with what it takes to build it, as for a worker."""

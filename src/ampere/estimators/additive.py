@@ -26,20 +26,23 @@ from ampere.errors import DataError
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, inflation, usable
 from ampere.estimators.candidates import again, likelier
 from ampere.estimators.drift import STEADY, seen_drift
-from ampere.estimators.encoding import (
+from ampere.estimators.encoding.contexts import (
     CALLS,
     LAYERS,
+    contexts_of,
+    depth_context,
+    depth_of,
+    is_call,
+)
+from ampere.estimators.encoding.encoder import (
     STEP,
     Encoder,
     Networks,
     bounds_by_kind,
     count,
-    depth_context,
-    depth_of,
     distinct,
     in_order,
     is_beyond,
-    is_call,
 )
 from ampere.estimators.lending.borrowing import borrow
 from ampere.estimators.lending.lenders import Lenders
@@ -47,6 +50,7 @@ from ampere.estimators.processes import sum_process
 from ampere.estimators.processes.comparison import lead
 from ampere.estimators.processes.mode import Solution
 from ampere.estimators.processes.sum_process import SumProcess
+from ampere.estimators.processes.totals import Context
 from ampere.estimators.rejection import (
     absurd,
     gross_faults,
@@ -95,7 +99,8 @@ class AdditiveFit:
         whole = (*covered, STEP)
         pairs = [(layer, STEP) for layer in whole]
         networks = [*((layer,) for layer in whole), *pairs, whole, whole]
-        *costs, mean, total = self.costs(distinct(networks), depth_context(covered), noisy=True)
+        contexts = contexts_of(networks, depth_context(covered))
+        *costs, mean, total = self.costs(distinct(networks), contexts, noisy=True)
         lines = tuple(
             Line(layer, cost, self.is_extrapolated(layer), self._is_borrowed(layer))
             for layer, cost in zip(whole, costs[: len(whole)], strict=True)
@@ -124,13 +129,14 @@ class AdditiveFit:
     def _doubts(self, layers: Sequence[Layer]) -> tuple[str, ...]:
         """What a network has that no measured one had."""
         depth, deepest = depth_of(layers), max(depth_of(row.layers) for row in self.measurements)
-        if depth_context(layers) - self.energy.rows.context.max() <= DEEPER:
+        if depth_context(layers) - self.energy.rows.context.depth.max() <= DEEPER:
             return ()
         return (f"{depth} layers, and no profiled network has more than {deepest}: {ADVICE}",)
 
     def alone(self, layers: Sequence[Layer]) -> list[Cost]:
         """What each of these layers costs in a network as small as a variant; they are covered."""
-        return self.costs(distinct([[layer] for layer in layers]), context=0.0, noisy=False)
+        networks = [[layer] for layer in layers]
+        return self.costs(distinct(networks), contexts_of(networks, depth=0.0), noisy=False)
 
     def tell(self, *rows: Measurement) -> AdditiveFit:
         """The fit with more rows; coefficients and hyper-parameters stay.
@@ -169,8 +175,8 @@ class AdditiveFit:
         """Why a row cannot be true, if it cannot; of a survey only what is far from any sense."""
         if not self.of_calls:
             return wrong_joules(row, self) or wrong_seconds(row, self)
-        told, context = distinct([(*row.layers, STEP)]), depth_context(row.layers)
-        (cost,) = self.costs(told, context, noisy=False)
+        told = distinct([(*row.layers, STEP)])
+        (cost,) = self.costs(told, contexts_of([row.layers]), noisy=False)
         return absurd(row, cost)
 
     def seconds(self, networks: Sequence[Sequence[Layer]]) -> Array:
@@ -212,7 +218,7 @@ class AdditiveFit:
                 f"measurements scatter by {rough:.0%} without a pattern (cliffs, or a busy"
                 " machine): intervals are wide"
             )
-        deepest = float(self.energy.rows.context.max())
+        deepest = float(self.energy.rows.context.depth.max())
         if deepest > 0:
             mean, std = self.energy.dearer(deepest)
             if abs(mean) > max(NOTABLE, 2 * std):
@@ -224,10 +230,9 @@ class AdditiveFit:
                 )
         return tuple(texts)
 
-    def costs(self, networks: Networks, context: float, noisy: bool) -> list[Cost]:
-        """What networks cost in a context; the last with the noise of a measurement, if wanted."""
+    def costs(self, networks: Networks, contexts: Context, noisy: bool) -> list[Cost]:
+        """What networks cost in contexts; the last with the noise of a measurement, if wanted."""
         layers, counts = networks
-        contexts = np.full(len(counts), context)
 
         def spread(process: SumProcess, mean: Array, var: Array) -> Array:
             doubt = var.copy()

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ampere.core.layers import Layer
-from ampere.estimators.encoding import Encoder, is_call
+from ampere.estimators.encoding.contexts import is_call
+from ampere.estimators.encoding.encoder import Encoder
 from ampere.estimators.processes import sum_process
 from ampere.estimators.processes.covariance import Hyper
 from ampere.estimators.processes.likelihood import FIT_LAYERS

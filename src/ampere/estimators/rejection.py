@@ -18,7 +18,7 @@ from ampere.core.arrays import Array
 from ampere.core.layers import Layer, LayerIdentity
 from ampere.estimators.base import Cost, Fit
 from ampere.estimators.baselines.roofline import fit_mean
-from ampere.estimators.encoding import FEATURES, STEP, Encoder, distinct
+from ampere.estimators.encoding.encoder import FEATURES, STEP, Encoder, distinct
 from ampere.estimators.processes.linear_mean import expand, fit_coefficients
 from ampere.estimators.processes.sum_process import SumProcess, unsearched
 from ampere.estimators.seconds import time_error

@@ -9,7 +9,7 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.core.layers import LayerIdentity
 from ampere.errors import DataError
-from ampere.estimators.encoding import depth_context
+from ampere.estimators.encoding.contexts import contexts_of
 from ampere.estimators.processes.totals import Rows
 from ampere.records.measurement import Measurement
 
@@ -42,7 +42,7 @@ def arrays_of(rows: Sequence[Measurement], counts: Array, values: Sequence[float
         counts=counts,
         y=np.array(values),
         known_std=np.array([row.error for row in rows]),
-        context=np.array([depth_context(row.layers) for row in rows]),
+        context=contexts_of([row.layers for row in rows]),
         when=np.array([row.timestamp for row in rows]),
         sitting=np.array([numbers.get(row.sitting, -1) for row in rows], int),
     )

@@ -17,9 +17,9 @@ from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, rebuild_additive
 from ampere.estimators.base import Rejection
+from ampere.estimators.encoding.places import STAIRS
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.paper import KindHyper, PaperFit, fit_paper
-from ampere.estimators.places import STAIRS
 from ampere.estimators.processes import gp, mode
 from ampere.estimators.processes.covariance import Hyper
 from ampere.estimators.processes.likelihood import SCALES

@@ -21,7 +21,8 @@ from ampere.core.layers import Layer
 from ampere.estimators.additive import AdditiveFit, fit_additive, rebuild_additive
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, Share
 from ampere.estimators.drift import STEADY
-from ampere.estimators.encoding import STEP, calls_in, depth_context, distinct, is_call
+from ampere.estimators.encoding.contexts import calls_in, contexts_of, depth_context, is_call
+from ampere.estimators.encoding.encoder import STEP, distinct
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.processes.mode import Solution
 from ampere.estimators.processes.sum_process import SumProcess
@@ -80,14 +81,21 @@ class SurveyFit:
             return Prediction((), Cost(math.nan, math.nan), tuple(layers))
         named = [layer for layer, _ in covered]
         whole = (*(call for _, calls in covered for call in calls), STEP)
-        different, lines = distinct([*(calls for _, calls in covered), (STEP,)])
+        blocks = [*(calls for _, calls in covered), (STEP,)]
+        different, lines = distinct(blocks)
         every = lines.sum(0)
         operations = _by_operation(different, every)
         asked = np.vstack([lines, *operations.values(), np.eye(len(different)), every, every])
-        answers = self.calls.costs((different, asked), depth_context(whole), noisy=True)
+        of_operations = [[c for c in whole if c.kind.operation == name] for name in operations]
+        alone: list[tuple[Layer, ...]] = [()] * len(different)
+        networks = [*blocks, *of_operations, *alone, whole, whole]
+        contexts = contexts_of(networks, depth_context(whole))
+        answers = self.calls.costs((different, asked), contexts, noisy=True)
         *costs, mean, total = map(self._stretched, answers)
         of_lines, costs = costs[: len(lines)], costs[len(lines) :]
-        of_operations, singles = costs[: len(operations)], costs[len(operations) :]
+        shares, singles = costs[: len(operations)], costs[len(operations) :]
+        mean, total = _adding_up([mean], of_lines)[0], _adding_up([total], of_lines)[0]
+        shares = _adding_up(shares, of_lines[:-1])
         marks_of = self._marks(different, singles)
         return Prediction(
             tuple(
@@ -100,7 +108,7 @@ class SurveyFit:
             doubts=self._doubts(whole),
             shares=tuple(
                 Share(name, cost, *marks_of(counts))
-                for (name, counts), cost in zip(operations.items(), of_operations, strict=True)
+                for (name, counts), cost in zip(operations.items(), shares, strict=True)
             ),
             lent=self.calls.lent(whole),
         )
@@ -121,7 +129,7 @@ class SurveyFit:
 
     def _doubts(self, calls: Sequence[Layer]) -> tuple[str, ...]:
         """What a network has that no surveyed one had."""
-        if depth_context(calls) - self.calls.energy.rows.context.max() <= MORE:
+        if depth_context(calls) - self.calls.energy.rows.context.depth.max() <= MORE:
             return ()
         most = max(calls_in(row.layers) for row in self.calls.measurements)
         many = f"{calls_in(calls):.0f} calls, and no surveyed network has more than {most:.0f}"
@@ -158,6 +166,25 @@ def stretch_of(process: SumProcess) -> float:
     """
     far = float(np.quantile(np.abs(process.leave_one_out), INSIDE))
     return max(far / NormalDist().inv_cdf((1 + INSIDE) / 2), 1.0)
+
+
+def _adding_up(parts: Sequence[Cost], whole: Sequence[Cost]) -> list[Cost]:
+    """What adds up to as much as something else does, by as small a factor for each.
+
+    Blocks deviate in the exponent, and the mean of exponents is a little below the sum of blocks.
+    """
+    energy = math.fsum(c.energy_j for c in whole) / math.fsum(c.energy_j for c in parts)
+    seconds = [math.fsum(c.time_s or 0.0 for c in costs) for costs in (whole, parts)]
+    time = seconds[0] / seconds[1] if seconds[1] else 1.0
+    return [
+        Cost(
+            energy * cost.energy_j,
+            energy * cost.energy_j_std,
+            None if cost.time_s is None else time * cost.time_s,
+            None if cost.time_s_std is None else time * cost.time_s_std,
+        )
+        for cost in parts
+    ]
 
 
 def _by_operation(calls: Sequence[Layer], counts: Array) -> dict[str, Array]:

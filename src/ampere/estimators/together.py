@@ -15,7 +15,8 @@ from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Fit, inflation
-from ampere.estimators.encoding import STEP, depth_context, distinct
+from ampere.estimators.encoding.contexts import contexts_of
+from ampere.estimators.encoding.encoder import STEP, distinct
 from ampere.estimators.survey import SurveyFit, calls_of
 
 
@@ -36,7 +37,7 @@ def shared_errors(fit: Fit, networks: Sequence[Sequence[Layer]]) -> Array:
 
 def _covariance(fit: AdditiveFit, networks: Sequence[Sequence[Layer]]) -> Array:
     layers, counts = distinct([(*network, STEP) for network in networks])
-    context = np.array([depth_context(network) for network in networks])
-    _, covariance = fit.energy.predict(fit.encoder.encode(layers), counts, context)
+    contexts = contexts_of(networks)
+    _, covariance = fit.energy.predict(fit.encoder.encode(layers), counts, contexts)
     widened = inflation(fit.energy.rows.moments) ** 2
     return np.asarray(widened * (covariance + fit.energy.drift_var))

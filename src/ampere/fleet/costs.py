@@ -20,7 +20,7 @@ from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.core.units import plural
 from ampere.errors import AmpereError, DataError, MissingLibrary, NotCovered
-from ampere.estimators.encoding import STEP
+from ampere.estimators.encoding.encoder import STEP
 from ampere.estimators.together import shared_errors
 from ampere.fleet.member import Fleet, Member
 from ampere.fleet.task import Task

@@ -15,7 +15,7 @@ from ampere.core.groups import grouped
 from ampere.core.layers import Layer, LayerIdentity, LayerKind
 from ampere.errors import AmpereError, NotCovered
 from ampere.estimators.base import Line, add_known, usable
-from ampere.estimators.encoding import STEP
+from ampere.estimators.encoding.encoder import STEP
 from ampere.estimators.intervals import interval
 from ampere.frameworks.readers import Model
 from ampere.profiles.estimate import Estimate

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ampere.core import units
 from ampere.core.layers import Layer, LayerIdentity
 from ampere.estimators.base import Line, Prediction
-from ampere.estimators.encoding import STEP
+from ampere.estimators.encoding.encoder import STEP
 
 SEEN = 0.01  # share of an operation that is worth a word
 MOST_NAMES = 20  # of layers in a warning

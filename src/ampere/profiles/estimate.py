@@ -15,7 +15,7 @@ from ampere.core.rates import Rate
 from ampere.core.types import Json
 from ampere.errors import ContradictoryRows, DataError, NotCovered
 from ampere.estimators.base import Cost, Fit, Line, Share, add_known
-from ampere.estimators.encoding import STEP
+from ampere.estimators.encoding.encoder import STEP
 from ampere.estimators.intervals import interval
 from ampere.frameworks.models import runtime_facts
 from ampere.meters.base import UNKNOWN_ORIGIN, Provenance

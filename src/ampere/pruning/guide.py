@@ -38,12 +38,14 @@ class EnergyGuide:
     """Joules of a training step, from a profile's tables.
 
     Where the budget is a share of the whole model, what counts is the doubt about that share: most
-    of what a profile does not know is off for both alike.
+    of what a profile does not know is off for both alike. Once candidates were metered beside it,
+    it is the doubt about the mean over a job, since another metering tells nobody anything then.
     """
 
     tables: FamilyTables
     confidence: float = 0.5
     of_whole: bool = False
+    is_metered: bool = False
 
     def __post_init__(self) -> None:
         check_confidence(self.confidence)
@@ -58,7 +60,10 @@ class EnergyGuide:
             return self.cost(widths)
         deviations = NormalDist().inv_cdf(self.confidence)
         tables, cost = self.tables, self.cost(widths)
-        doubt = tables.share_std(widths) if self.of_whole else tables.std(widths) / cost
+        if self.of_whole:
+            doubt = tables.share_std(widths, noisy=not self.is_metered)
+        else:
+            doubt = tables.std(widths) / cost
         return cost * np.exp(deviations * doubt)
 
     def describe(self, cost: float) -> str:

@@ -195,7 +195,7 @@ class _Task:
             correction=statistics.median(believed) if doubted else 1.0,
             widths=replace(
                 self.widths,
-                space=make_space(self.slimmer, profile, settings, is_share),
+                space=make_space(self.slimmer, profile, settings, is_share, self.can_tell),
                 whole_j=before.energy_j,
             ),
         )

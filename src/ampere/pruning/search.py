@@ -112,11 +112,16 @@ class WidthSearch:
 
 
 def make_space(
-    slimmer: Slimmer, profile: Profile, settings: Search = Search(), of_whole: bool = False
+    slimmer: Slimmer,
+    profile: Profile,
+    settings: Search = Search(),
+    of_whole: bool = False,
+    is_metered: bool = False,
 ) -> Space:
     """Every free width from its least to its full size; those that cannot be cut stay full.
 
-    `of_whole` if what counts is the share of the whole model.
+    `of_whole` if what counts is the share of the whole model, `is_metered` if the profile was told
+    what candidates took beside it.
     """
     round_to = settings.round_to or _coarseness(slimmer.layers)
     family = profile.tabulate(slimmer.layers, round_to=round_to)
@@ -130,7 +135,7 @@ def make_space(
         kept = np.array([slimmer.kept(name, size) for size in range(0, largest + 1, step)])
         worth.append(np.maximum(kept, np.finfo(float).tiny))
     guide = (
-        EnergyGuide(family, settings.confidence, of_whole)
+        EnergyGuide(family, settings.confidence, of_whole, is_metered)
         if settings.guide == "energy"
         else FlopsGuide(family)
     )

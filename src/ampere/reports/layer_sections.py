@@ -14,7 +14,7 @@ import numpy as np
 from ampere.core import units
 from ampere.core.program.widths import Widths
 from ampere.estimators.base import Share, usable
-from ampere.estimators.encoding import STEP
+from ampere.estimators.encoding.encoder import STEP
 from ampere.estimators.intervals import interval
 from ampere.profiles.breakdown import ITSELF, PARTS, Division, Portion
 from ampere.profiles.cautions import NOTABLE

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ampere.estimators.additive import AdditiveFit, fit_additive
-from ampere.estimators.places import BYTES
+from ampere.estimators.encoding.places import BYTES
 from ampere.estimators.processes import sum_process
 from ampere_paper.published.cases import Case, Split
 
@@ -42,7 +42,7 @@ GONE: dict[str, Callable[[AdditiveFit], bool]] = {
     "roughness": deviation("rough"),
     "b: coefficients are uncertain": deviation("coefficient"),
     "stairs": lambda fit: not fit.energy.layers.stairs.any(),
-    "depth": deviation("context"),
+    "depth": deviation("depth"),
     "drift": deviation("sitting", "slow"),
     "noise falls with size": lambda fit: fit.energy.hyper.fading == 0,
     "traits": lambda fit: not fit.energy.layers.traits.any(),

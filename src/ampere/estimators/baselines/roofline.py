@@ -11,7 +11,7 @@ from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.base import Cost, Layerwise, Prediction, usable
-from ampere.estimators.encoding import STEP, Encoder, distinct, in_order
+from ampere.estimators.encoding.encoder import STEP, Encoder, distinct, in_order
 from ampere.estimators.processes import linear_mean
 from ampere.records.measurement import Measurement
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ampere.core.layers import Layer
-from ampere.estimators.encoding import STEP, Encoder, distinct, in_order
+from ampere.estimators.encoding.encoder import STEP, Encoder, distinct, in_order
 from ampere.estimators.lending.lenders import Lender, Lenders
 from ampere.estimators.processes import sum_process
 from ampere.estimators.processes.covariance import Hyper

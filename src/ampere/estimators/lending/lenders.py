@@ -26,7 +26,7 @@ import numpy as np
 
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer
-from ampere.estimators.encoding import FEATURES, ROUNDED, STEP, Lent, distinct
+from ampere.estimators.encoding.encoder import FEATURES, ROUNDED, STEP, Lent, distinct
 from ampere.estimators.processes.covariance import variance
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.estimators.base import Cost, Line, Prediction, inflation
-from ampere.estimators.encoding import STEP, Lent
+from ampere.estimators.encoding.encoder import STEP, Lent
 from ampere.estimators.lending.lenders import Lenders
 
 # Standard deviation of the logarithm of how dear a device is, before any is known, which counts as

@@ -107,7 +107,8 @@ class Hyper:
     short: float  # of layers of one operation, rough over short distances
     rough: float  # of a layer by itself
     noise: float  # of a total of usual size
-    context: float  # of a network an octave deeper
+    depth: float  # of a network an octave deeper
+    block: float  # of a block of calls as a whole
     stairs: float  # of an octave that widths are short of what a device does in one go
     trait: float  # of a coefficient of layers that have a value of an attribute in common
     sitting: float  # of networks that were measured together

@@ -1,7 +1,7 @@
 """Likelihood: the hyper-parameters under which measured totals are likeliest. Arrays only.
 
     symbol        meaning                                                         shape
-    theta         logarithms of `SCALES`, `fading`, logarithms of the lengths     (12 + v,)
+    theta         logarithms of `SCALES`, `fading`, logarithms of the lengths     (13 + v,)
     v             coordinates in which layers of one operation differ
     S, B, Q, R    as in sum_process.py: what totals are made of, near the posterior
     z             what was measured, in logarithms, less what the mean says there (n,)
@@ -35,7 +35,7 @@ from ampere.estimators.processes.covariance import (
 )
 from ampere.estimators.processes.light import Light
 from ampere.estimators.processes.linear_mean import Layers
-from ampere.estimators.processes.totals import Rows, lasting, together, walk
+from ampere.estimators.processes.totals import Rows, alike_blocks, lasting, together, walk
 
 # Hyper-parameters are fitted on so many rows and layers at most; conditioned on are all.
 FIT_ROWS, FIT_LAYERS = 200, 320
@@ -57,7 +57,8 @@ PRIORS: Mapping[str, Prior] = MappingProxyType(
         "short": Prior(0.05, 1.0, 1e-3, 1.0),
         "rough": Prior(0.02, 1.0, 1e-3, 1.0),
         "noise": Prior(0.03, 0.6, 2e-3, 0.5),
-        "context": Prior(0.05, 0.5, 1e-2, 0.5),
+        "depth": Prior(0.05, 0.5, 1e-2, 0.5),
+        "block": Prior(0.10, 1.0, 1e-3, 1.0),
         "stairs": Prior(0.10, 1.0, 1e-3, 2.0),
         "trait": Prior(0.10, 1.0, 1e-3, 2.0),
         "sitting": Prior(0.02, 0.7, 1e-3, 0.5),
@@ -108,7 +109,8 @@ class Likelihood:
         self.linear = at.mean @ at.mean.T
         self.fixed = np.diag(np.square(at.rows.known_std))
         self.named = {
-            "context": walk(at.rows.context, at.rows.context),
+            "depth": walk(at.rows.context.depth, at.rows.context.depth),
+            "block": alike_blocks(at.rows.context, at.rows.context),
             "stairs": at.steps @ at.steps.T,
             "trait": at.traits @ at.traits.T,
             "sitting": together(at.rows),

@@ -6,18 +6,21 @@ nothing costs less than 0:
 
     log cost of a layer     =  log m + s · γ + l · w + u
                           m =  features · beta · exp(b + traits · δ)
-    log total of a network  =  log Σ cost + g(context)
+    log total of a network  =  log Σ cost + g(depth) + share · v
     log measured total      =  log total + drift of the sitting + slow drift + noise
 
     u ~ N(0, K)   b ~ N(0, coefficient²)   γ ~ N(0, stairs²)   δ ~ N(0, trait²)   g ~ random walk
+    v ~ N(0, block²)
 
 K has four parts: layers of one operation deviate alike, layers of one kind alike once more, near
 ones alike in what is rough over short distances, and what is left belongs to a layer by itself. b
 is what the coefficients are off by, δ what they vary by with values of attributes, γ what widths
-cost that are short of what a device does in one go, g what depth costs: nothing at context 0,
-learned where networks of that context were measured, and the more open the further a network is
-from them. Where other devices lend (see lenders.py), what is typical of them is the feature, l are
-the ways in which devices differ, and w ~ N(0, 1) is what this one has of each.
+cost that are short of what a device does in one go, g what depth costs: nothing at depth 0, learned
+where networks of that depth were measured, and the more open the further a network is from them. v
+is what a block of calls costs as a whole, where layers are told in calls: a third of its variance
+is shared by all blocks of its operation, a third by its kind. Where other devices lend (see
+lenders.py), what is typical of them is the feature, l are the ways in which devices differ, and
+w ~ N(0, 1) is what this one has of each.
 
 A logarithm of a sum is not linear in u, b, γ and δ. It is taken as linear near the posterior's
 largest density, which is searched for (in damped steps: mode.py). There, with S a layer's share
@@ -38,7 +41,7 @@ in a network's cost,
     S             share of each layer in the cost of a network                    (n, L)
     B             what b and w do to log totals, in their standard deviations     (n, p + e)
     Q, R          what γ and δ do to log totals                                   (n, q), (n, a f)
-    N             covariance of context, drifts and noise (see totals.py)         (n, n)
+    N             covariance of depth, blocks, drifts and noise (see totals.py)   (n, n)
     z             log y, less what is linear in nothing                           (n,)
     factor        inverse of the Cholesky factor of cov(log totals)               (n, n)
     alpha         cov(log totals)⁻¹ z                                             (n,)
@@ -67,7 +70,14 @@ from ampere.estimators.processes.likelihood import (
 from ampere.estimators.processes.linear_mean import Layers, by_operation, expand, fit_coefficients
 from ampere.estimators.processes.mode import NEARLY, SETTLED, Point, Search, Solution, costs_at
 from ampere.estimators.processes.threads import single_threaded
-from ampere.estimators.processes.totals import Rows, besides, noise_var, walk
+from ampere.estimators.processes.totals import (
+    Context,
+    Rows,
+    beside,
+    beside_var,
+    besides,
+    noise_var,
+)
 
 BLOCK = 400  # layers whose covariances with all others are held at once
 SEARCHES = 3  # for hyper-parameters, each near the posterior that the one before has found
@@ -136,15 +146,15 @@ class SumProcess:
         """How far each row is from what all others say, in standard deviations of that."""
         return np.asarray(self.alpha / np.sqrt(self.factor.precision))
 
-    def walk(self, context: Array) -> Array:
+    def beside(self, context: Context) -> Array:
         """Covariance of what these contexts cost with each row, (t, n)."""
-        return np.asarray(self.hyper.context**2 * walk(context, self.rows.context))
+        return beside(context, self.rows.context, self.hyper)
 
-    def dearer(self, context: float) -> tuple[float, float]:
-        """The logarithm by which this context makes a network dearer, and how sure that is."""
-        with_rows = self.walk(np.array([context]))[0]
+    def dearer(self, depth: float) -> tuple[float, float]:
+        """The logarithm by which this depth makes a network dearer, and how sure that is."""
+        with_rows = self.beside(Context.at(np.array([depth])))[0]
         cross = self.factor.whiten(with_rows)
-        var = context * self.hyper.context**2 - float(cross @ cross)
+        var = depth * self.hyper.depth**2 - float(cross @ cross)
         return float(with_rows @ self.alpha), float(np.sqrt(max(var, 0.0)))
 
     def costs(self, layers: Layers) -> Array:
@@ -180,7 +190,7 @@ class SumProcess:
             directions.append(np.hstack([*known, self._doubts(some)]))
         return cost, every, np.vstack(directions)
 
-    def predict(self, layers: Layers, counts: Array, context: Array) -> tuple[Array, Array]:
+    def predict(self, layers: Layers, counts: Array, context: Context) -> tuple[Array, Array]:
         """Totals (t,) of networks with these counts (t, L), and the covariance of their logarithms.
 
         Without noise.
@@ -189,32 +199,32 @@ class SumProcess:
         parts = counts * after.cost
         total = parts.sum(1)
         shares = parts / total[:, None]
-        with_rows = self.walk(context)
+        with_rows = self.beside(context)
         directions = shares @ after.directions
         prior = shares @ covariance(layers, layers, self.hyper) @ shares.T
-        prior += directions @ directions.T + self.hyper.context**2 * walk(context, context)
+        prior += directions @ directions.T + beside(context, context, self.hyper)
         cross = after.cross @ shares.T + self.factor.whiten(with_rows.T)
         return total * np.exp(with_rows @ self.alpha), prior - cross.T @ cross
 
-    def expected(self, layers: Layers, counts: Array, context: Array) -> tuple[Array, Array]:
+    def expected(self, layers: Layers, counts: Array, context: Context) -> tuple[Array, Array]:
         """Totals of networks, and the variances of their logarithms; without noise."""
         asked = self.ask(layers, counts, context)
         return asked.total, self.left_open(asked)
 
-    def ask(self, layers: Layers, counts: Array, context: Array) -> Asked:
+    def ask(self, layers: Layers, counts: Array, context: Context) -> Asked:
         """What networks with these counts (t, L) cost; each by itself."""
         cost, with_rows, directions = self._before(layers)
         parts = counts * cost
         total = parts.sum(1)
         shares = parts / total[:, None]
         prior = (shares @ covariance(layers, layers, self.hyper) * shares).sum(1)
-        prior += np.square(shares @ directions).sum(1) + self.hyper.context**2 * context
-        walked = self.walk(context)
+        prior += np.square(shares @ directions).sum(1) + beside_var(context, self.hyper)
+        beside_rows = self.beside(context)
         return Asked(
             cost=cost,
-            total=total * np.exp(walked @ self.alpha),
+            total=total * np.exp(beside_rows @ self.alpha),
             prior=prior,
-            with_rows=with_rows @ shares.T + walked.T,
+            with_rows=with_rows @ shares.T + beside_rows.T,
         )
 
     def left_open(self, asked: Asked) -> Array:

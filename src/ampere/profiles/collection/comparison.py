@@ -19,7 +19,7 @@ from ampere.core.page import Page, Range
 from ampere.core.training import Training, stated_training
 from ampere.core.types import Json
 from ampere.errors import AmpereError, NotCovered
-from ampere.estimators.encoding import STEP
+from ampere.estimators.encoding.encoder import STEP
 from ampere.frameworks.models import read
 from ampere.frameworks.readers import Model
 from ampere.profiles.cautions import UNSETTLED

@@ -18,8 +18,8 @@ import numpy as np
 
 from ampere.core.arrays import Array, Ints
 from ampere.estimators.base import inflation
-from ampere.estimators.encoding import STEP
-from ampere.estimators.places import BYTES
+from ampere.estimators.encoding.encoder import STEP
+from ampere.estimators.encoding.places import BYTES
 from ampere.estimators.processes import linear_mean, sum_process
 from ampere.estimators.processes.covariance import (
     LEVEL,
@@ -30,6 +30,7 @@ from ampere.estimators.processes.covariance import (
     scaled_distance,
     variance,
 )
+from ampere.estimators.processes.totals import Context
 from ampere.profiles.lookup import Axes, Table, add_up, in_chunks, join
 from ampere.profiles.tables.grid import Grid, Place
 from ampere.profiles.tables.relaxation import Surface, relax
@@ -45,10 +46,10 @@ class Sums:
         self,
         process: sum_process.SumProcess,
         grid: Grid,
-        context: float,
+        depth: float,
         encode: Callable[[linear_mean.Layers], linear_mean.Layers],
     ) -> None:
-        self.process, self.grid, self.context = process, grid, context
+        self.process, self.grid, self.depth = process, grid, depth
         step = ((), 1, encode(grid.encoder.encode([STEP])))
         places = enumerate(grid.places)
         self._layers = [
@@ -59,7 +60,7 @@ class Sums:
 
     @cached_property
     def _dearer(self) -> float:
-        return math.exp(self.process.dearer(self.context)[0])
+        return math.exp(self.process.dearer(self.depth)[0])
 
     @cached_property
     def _cost_tables(self) -> list[Table]:
@@ -88,15 +89,17 @@ class Sums:
         var = self.variances(levels) + self.process.noise_var(means)
         return np.asarray(inflation(self.process.rows.moments) * np.sqrt(var) * means)
 
-    def share_stds(self, levels: Ints, whole: Ints) -> Array:
-        """Of the logarithm of each candidate's share in the whole, metered side by side.
+    def share_stds(self, levels: Ints, whole: Ints, noisy: bool) -> Array:
+        """Of the logarithm of each candidate's share in the whole, side by side.
 
-        The variance of a difference, in which what both have in common is taken out.
+        The variance of a difference, in which what both have in common is taken out; with the noise
+        of metering both once more, if wanted.
         """
-        apart = _Apart(self, whole)
-        noise = self.process.noise_var(np.append(self.means(levels), self.means(whole[None])))
-        noise = noise - self.process.drift_var
-        var = in_chunks(levels, apart.var) + noise[:-1] + noise[-1]
+        var = in_chunks(levels, _Apart(self, whole).var)
+        if noisy:
+            noise = self.process.noise_var(np.append(self.means(levels), self.means(whole[None])))
+            noise = noise - self.process.drift_var
+            var = var + noise[:-1] + noise[-1]
         return np.asarray(inflation(self.process.rows.moments) * np.sqrt(var))
 
     def _var(self, levels: Ints) -> Array:
@@ -105,7 +108,7 @@ class Sums:
         taken = add_up(cross, levels) / total[:, None] + self._walk
         doubts = add_up(directions, levels)
         var = self._prior(levels) + np.einsum("ij,ij->i", doubts, doubts)
-        var = var / total**2 + self.process.hyper.context**2 * self.context
+        var = var / total**2 + self.process.hyper.depth**2 * self.depth
         return np.asarray(np.maximum(var - np.einsum("ij,ij->i", taken, taken), 0.0))
 
     def _prior(self, levels: Ints) -> Array:
@@ -117,7 +120,8 @@ class Sums:
 
     @cached_property
     def _walk(self) -> Array:
-        return self.process.factor.whiten(self.process.walk(np.array([self.context]))[0])
+        context = Context.at(np.array([self.depth]))
+        return self.process.factor.whiten(self.process.beside(context)[0])
 
     @cached_property
     def _variance_tables(self) -> tuple[list[Table], list[Table], list[Table]]:

@@ -24,7 +24,7 @@ from ampere.core.layers import Layer
 from ampere.core.page import Page
 from ampere.errors import ContradictoryRows, DataError, NotCovered
 from ampere.estimators.additive import AdditiveFit
-from ampere.estimators.encoding import depth_context
+from ampere.estimators.encoding.contexts import depth_context
 from ampere.estimators.seconds import per_joule
 from ampere.profiles.lookup import Table, add_up, in_chunks, join
 from ampere.profiles.tables.family_sums import Sums
@@ -54,7 +54,7 @@ class FamilyTables:
         self.largest = tuple(
             choice.size // step * step for choice, step in zip(free, self.steps, strict=True)
         )
-        self._context = depth_context(layers)
+        self._depth = depth_context(layers)
         self._grid = Grid(places_of(layers, free), self.largest, self.steps, fit, count)
 
     def __repr__(self) -> str:
@@ -84,7 +84,7 @@ class FamilyTables:
 
     @cached_property
     def _energy(self) -> Sums:
-        return Sums(self._fit.energy, self._grid, self._context, lambda layers: layers)
+        return Sums(self._fit.energy, self._grid, self._depth, lambda layers: layers)
 
     @cached_property
     def _time(self) -> Sums | None:
@@ -92,7 +92,7 @@ class FamilyTables:
         if time is None:
             return None
         return Sums(
-            time, self._grid, self._context, lambda layers: per_joule(layers, energy.costs(layers))
+            time, self._grid, self._depth, lambda layers: per_joule(layers, energy.costs(layers))
         )
 
     @cached_property
@@ -126,12 +126,14 @@ class FamilyTables:
         """Standard deviation of the joules, as `estimate` gives it."""
         return self._energy.stds(self._levels(widths))
 
-    def share_std(self, widths: npt.ArrayLike) -> Array:
+    def share_std(self, widths: npt.ArrayLike, noisy: bool = True) -> Array:
         """Relative standard deviation of each candidate's share of the largest member's joules.
 
-        As if both were metered side by side: what a moment does to both is not in it.
+        As if both were metered side by side: what a moment does to both is not in it. Without noise
+        it is that of the mean over a long job.
         """
-        return self._energy.share_stds(self._levels(widths), self._levels([self.largest])[0])
+        whole = self._levels([self.largest])[0]
+        return self._energy.share_stds(self._levels(widths), whole, noisy)
 
     def flops(self, widths: npt.ArrayLike) -> Array:
         """FLOPs per training step of each candidate, forward and backward together."""

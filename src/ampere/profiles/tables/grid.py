@@ -22,8 +22,8 @@ from ampere.core.program.widths import Widths
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.baselines.polynomials import SAMPLES, fit_features
-from ampere.estimators.encoding import unmeasured_ids
-from ampere.estimators.places import BYTES, log_bytes, stairs
+from ampere.estimators.encoding.encoder import unmeasured_ids
+from ampere.estimators.encoding.places import BYTES, log_bytes, stairs
 from ampere.estimators.processes import linear_mean
 from ampere.profiles.lookup import Axes
 

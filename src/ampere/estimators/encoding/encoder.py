@@ -23,10 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ampere.core.arrays import Array, Ints
-from ampere.core.layers import SIZE, Features, Layer, LayerIdentity, LayerKind, Role
+from ampere.core.layers import Features, Layer, LayerIdentity, LayerKind, Role
 from ampere.core.program.widths import Widths
-from ampere.core.variants import MOST_LAYERS
-from ampere.estimators.places import (
+from ampere.estimators.encoding.places import (
     BYTES,
     log_bytes,
     one_of_each,
@@ -50,46 +49,6 @@ STEP = Layer("step", LayerKind("step", Role.HIDDEN, "step"), Widths(), Features(
 ROUNDED = (8, 32)
 FEATURES = 7 + len(ROUNDED)
 MOST_ID = 2**40 - 87  # of numbers of layers: products with a million still are whole numbers
-LEAST_CALLS = 8  # of a network: a layer, its updates, and a loss
-# What company is counted in, and from where on: how many, of what, in which networks.
-LAYERS, CALLS = (MOST_LAYERS, "layers", "variants"), (LEAST_CALLS, "calls", "the smallest ones")
-IDLE = ("view", STEP.kind.operation)  # what moves nothing
-
-
-def depth_context(layers: Iterable[Layer]) -> float:
-    """How much deeper than a variant a network is, in octaves.
-
-    One that is told in calls: how many more it has than the least of networks.
-    """
-    every = tuple(layers)
-    if any(map(is_call, every)):
-        return math.log2(max(calls_in(every), LEAST_CALLS) / LEAST_CALLS)
-    return math.log2(max(depth_of(every), MOST_LAYERS) / MOST_LAYERS)
-
-
-def calls_in(layers: Iterable[Layer]) -> float:
-    """How many calls do something in a network; a sequence is one, however long."""
-    return math.fsum(
-        layer.count * layer.part / _steps(layer)
-        for layer in layers
-        if layer.kind.operation not in IDLE
-    )
-
-
-def _steps(layer: Layer) -> float:
-    steps = layer.kind.attributes.get("steps", 1)
-    return max(float(steps), 1.0) if isinstance(steps, (int, float)) else 1.0
-
-
-def depth_of(layers: Iterable[Layer]) -> int:
-    """How many layers a network has; calls, as which it may be told, are none."""
-    return sum(layer.count for layer in layers if not is_call(layer))
-
-
-def is_call(layer: Layer) -> bool:
-    """Whether it stands for calls, of whatever layers."""
-    return SIZE in layer.kind.attributes
-
 
 # Distinct layers, and how many of each every network has, (t, L).
 Networks: TypeAlias = "tuple[list[Layer], Array]"
@@ -310,24 +269,25 @@ def _numbers(layers: Sequence[Layer]) -> Array:
 
 def _number(identity: LayerIdentity) -> int:
     """A number that is the same for the same layer, in every process."""
-    return _hash(repr(identity))
+    return number_of(repr(identity))
 
 
 def _foreign(name: str) -> int:
     """A number below 0 for what was never measured, the same for the same name."""
-    return -2 - _hash(name)
+    return -2 - number_of(name)
 
 
 def unmeasured_ids(layer: Layer, widths: Mapping[str, Ints], n: int) -> Ints:
     """Numbers below 0 for a layer at n combinations of widths: the same layer, the same number."""
     kind, _, attributes = layer.identity
-    numbers = np.full(n, _hash(repr((kind, attributes))))
+    numbers = np.full(n, number_of(repr((kind, attributes))))
     for name in sorted(widths):
         numbers = (numbers * 1_000_003 + widths[name]) % MOST_ID
     return np.asarray(-2 - numbers)
 
 
-def _hash(text: str) -> int:
+def number_of(text: str) -> int:
+    """A number that is the same for the same text, in every process."""
     digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % MOST_ID
 

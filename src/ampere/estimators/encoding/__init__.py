@@ -1,0 +1,1 @@
+"""Layers and networks as numbers: what processes take."""
