@@ -1,10 +1,12 @@
 """A new device from a few measurements, with other devices to borrow from and without them.
 
-    python benchmarks/transfer.py --data DIR     # some minutes; writes docs/paper/transfer.md
+    python benchmarks/transfer.py --data DIR     # a quarter of an hour; writes the page
+    python benchmarks/transfer.py --parts d      # these anew, beside the others that are kept
     python benchmarks/transfer.py --tables       # the page of what is kept
 
 (a) seconds of linear layers on six GPUs, (b) joules of whole jobs on four GPUs (Zeus), (c) networks
-of the zoo on five simulated devices. Of each device in its turn a few rows are known, the others
+of the zoo on five simulated devices, (d) in three settings of this machine, which is to be left
+alone meanwhile. Of each device in its turn a few rows are known, the others
 are asked for: by its own rows alone, and with all rows of the other devices, which are the lenders.
 Rows are drawn at random, the same for both; `chosen` are those that the prober asks for.
 """
@@ -17,8 +19,10 @@ import json
 import random
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -32,15 +36,17 @@ from ampere.acquisition.loop import reference_of
 from ampere.acquisition.prober import Prober
 from ampere.core.layers import network_identity
 from ampere.core.workloads import ModelSpec, Workload
+from ampere.devices.base import Device
 from ampere.devices.physics import simulated_devices
 from ampere.devices.simulated import SimulatedDevice
 from ampere.errors import DataError, NotCovered
 from ampere.estimators.additive import fit_additive
-from ampere.estimators.base import Fit
+from ampere.estimators.base import Fit, usable
 from ampere.estimators.lending.lenders import Lender, Lenders
 from ampere.estimators.lending.unmeasured import UnmeasuredFit
 from ampere.records.journal import read_journal
 from ampere.records.measurement import Measurement
+from ampere.sittings.effort import Effort
 from ampere.sittings.measure import measure
 from ampere_paper.published import gpus, zeus
 from ampere_paper.published.answers import answer_of
@@ -54,8 +60,18 @@ PARTS = {
     "a": "(a) Seconds of a training step of linear layers on six GPUs",
     "b": "(b) Joules of jobs on four GPUs (Zeus)",
     "c": "(c) Joules of networks of the zoo on five simulated devices",
+    "d": "(d) Joules of networks of the zoo in three settings of this machine, modelled",
 }
+METERED = "cd"  # parts that are measured for this, not recorded
+SETTINGS = {
+    "one thread": ampere.Settings(threads=1),
+    "two threads": ampere.Settings(threads=2),
+    "without oneDNN": ampere.Settings(threads=1, onednn=False),
+}
+# What other virtual machines take meanwhile cannot be ended: it is accepted, as doubt.
+EFFORT = Effort(accept_busy=True)
 Row = dict[str, Any]
+Rows = tuple[Sequence[Measurement], Sequence[Measurement]]  # known, and asked for
 
 
 @dataclass(frozen=True)
@@ -84,28 +100,39 @@ def recorded_subjects(part: str, folder: Path) -> Iterator[Subject]:
         yield Subject(part, data.name, rows[:half], rows[half:], Lenders(tuple(others)))
 
 
-def simulated_rows(name: str, family: str, folder: Path) -> tuple[Sequence[Measurement], ...]:
-    """What `ampere profile` measures of a family on a simulated device, and unseen members.
+def rows_of(device: Device, family: str, path: Path, effort: Effort) -> Rows:
+    """What `ampere profile` measures of a family on a device, and unseen members.
 
     Of each as many, or the rows that only restless devices have would be compared with all others'.
     """
-    spec, path = ModelSpec(f"zoo:{family}"), folder / f"{name}_{family}.ampere"
-    with SimulatedDevice(name) as device:
-        profile = ampere.profile(spec.model, path=path, device=device, strategy=PROFILED)
-        unseen = list(itertools.islice(members(spec, random.Random(TEST_SEED)), 20))
-        nominal = reference_of(read_journal(path)[0], device)
-        asked = measure(device, [(each.workload, each.layers) for each in unseen], nominal)
-    return profile.measurements, asked
+    spec = ModelSpec(f"zoo:{family}")
+    profile = ampere.profile(spec.model, path=path, device=device, strategy=PROFILED, effort=effort)
+    unseen = list(itertools.islice(members(spec, random.Random(TEST_SEED)), 20))
+    work = [(each.workload, each.layers) for each in unseen]
+    asked = measure(device, work, reference_of(read_journal(path)[0], device), effort)
+    return profile.measurements, usable(asked)
 
 
-def simulated_subjects(folder: Path) -> Iterator[Subject]:
-    """Each simulated device, family by family, the four others being lenders."""
+def openers(part: str) -> dict[str, Callable[[], Device]]:
+    """The devices of a part, by name, to be opened."""
+    if part == "c":
+        return {name: partial(SimulatedDevice, name) for name in simulated_devices()}
+    return {name: partial(ampere.LocalDevice, settings) for name, settings in SETTINGS.items()}
+
+
+def metered_subjects(part: str, folder: Path) -> Iterator[Subject]:
+    """Each device, family by family, the others being lenders."""
     for family in FAMILIES:
-        rows = {name: simulated_rows(name, family, folder) for name in simulated_devices()}
+        rows: dict[str, Rows] = {}
+        for name, make in openers(part).items():
+            sys.stderr.write(f"{part} measuring {family}, {name}\n")
+            with closing(make()) as device:
+                path = folder / f"{part}_{name}_{family}.ampere"
+                rows[name] = rows_of(device, family, path, EFFORT if part == "d" else Effort())
         fits = {name: fit_additive(known) for name, (known, _) in rows.items()}
         for name, (known, asked) in rows.items():
             others = [Lender(other, fit) for other, fit in fits.items() if other != name]
-            yield Subject("c", f"{name}, {family}", known, asked, Lenders(tuple(others)))
+            yield Subject(part, f"{name}, {family}", known, asked, Lenders(tuple(others)))
 
 
 def scores(fit: Fit, asked: Sequence[Measurement]) -> Row:
@@ -217,12 +244,13 @@ def device_table(rows: Sequence[Row]) -> str:
     return markdown([*header, "10, chosen", "worst borrowing / alone"], lines)
 
 
-def page(machine: str, rows: Sequence[Row]) -> str:
-    texts = [f"Fitted on: {machine} {gpus.SOURCE} {zeus.SOURCE} Simulated joules are simulated."]
+def page(machines: Mapping[str, str], rows: Sequence[Row]) -> str:
+    texts = [f"{gpus.SOURCE} {zeus.SOURCE} Simulated joules are simulated."]
     for part, title in PARTS.items():
         ours = [row for row in rows if row["part"] == part]
         if ours:
-            texts += [f"**{title}**", table(ours), device_table(ours)]
+            made = "Measured and fitted" if part == "d" else "Fitted"
+            texts += [f"**{title}**. {made} on: {machines[part]}", table(ours), device_table(ours)]
     return "\n\n".join(texts)
 
 
@@ -232,36 +260,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--data", type=Path, metavar="DIR", help="the files")
     parser.add_argument("--tables", action="store_true", help="fit nothing")
-    parser.add_argument("--parts", default="abc", metavar="LETTERS", help="which of a, b, c")
+    parser.add_argument("--parts", default="abcd", metavar="LETTERS", help="which of a, b, c, d")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="random draws")
     parser.add_argument("--out", type=Path, default=RESULTS / "transfer.json")
     parser.add_argument("--no-docs", action="store_true", help="leave docs/paper/transfer.md alone")
     options = parser.parse_args(arguments)
+    nothing: dict[str, Any] = {"machines": {}, "rows": []}
+    kept = json.loads(options.out.read_text()) if options.out.exists() else nothing
     if options.tables:
-        kept = json.loads(options.out.read_text())
-        write_section("transfer.md", "transfer", page(kept["machine"], kept["rows"]))
+        write_section("transfer.md", "transfer", page(kept["machines"], kept["rows"]))
         return
-    if options.data is None:
+    if options.data is None and set(options.parts) - set(METERED):
         parser.error("say where the files are: --data DIR")
-    rows: list[Row] = []
+    rows: list[Row] = [row for row in kept["rows"] if row["part"] not in options.parts]
     with tempfile.TemporaryDirectory() as folder:
         try:
             for part in options.parts:
-                simulated = part == "c"
+                is_metered = part in METERED
                 subjects = (
-                    simulated_subjects(Path(folder))
-                    if simulated
+                    metered_subjects(part, Path(folder))
+                    if is_metered
                     else recorded_subjects(part, options.data)
                 )
-                for subject in subjects:
+                for subject in list(subjects):  # nothing is fitted while something is metered
                     sys.stderr.write(f"{part} {subject.name}\n")
-                    sizes = (4, 10, 16) if simulated else SIZES
+                    sizes = (4, 10, 16) if is_metered else SIZES
                     rows += examine(subject, options.seeds, sizes)
         except DataError as error:
             parser.error(str(error))
-    machine = machine_line({})
-    options.out.write_text(json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
-    text = page(machine, rows)
+    machines = kept["machines"] | dict.fromkeys(options.parts, machine_line({}))
+    options.out.write_text(json.dumps({"machines": machines, "rows": rows}, indent=1) + "\n")
+    text = page(machines, rows)
     print(text)
     if not options.no_docs:
         write_section("transfer.md", "transfer", text)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from typing import Any
 
 from flax import nnx
@@ -11,14 +10,14 @@ from flax import nnx
 import jax
 from ampere.core.graph.borders import Borders
 from ampere.core.graph.calls import Value
-from ampere.core.graph.channels import Channels, Dim, Scaled, Sizes, free
+from ampere.core.graph.channels import Scaled, Sizes
 from ampere.core.graph.kinds import describe
 from ampere.core.graph.naming import Naming, name_channels
+from ampere.core.graph.scope import Scope, settle, with_tuples
 from ampere.core.inputs import Inputs
 from ampere.core.layers import Layer, Role
-from ampere.core.program.sizes import Size
 from ampere.core.program.structure import Call, Port, Structure
-from ampere.core.program.terms import DType, Term, ValueRef
+from ampere.core.program.terms import DType, Term
 from ampere.core.program.trees import map_leaves
 from ampere.core.program.widths import Widths
 from ampere.core.training import PLAIN, Training
@@ -51,12 +50,12 @@ class Writer:
         """The layer that these calls are; its kind is told from its structure."""
         numbers = {call.index: k for k, call in enumerate(group, start=1)}
         naming = name_channels(self.sizes, group, borders) if resizable else Naming()
-        scope = _Scope(naming.names, numbers, borders.entering)
+        scope = Scope(naming.names, numbers, borders.entering)
         structure = Structure(
             inputs=tuple(self._port(value, group, scope) for value in borders.entering),
             outputs=tuple(self._port(value, group, scope) for value in borders.leaving),
             calls=self._calls(group, scope),
-            result=scope.tree(borders.result),
+            result=_term(borders.result, scope),
             multiples=naming.multiples,
             dialect=DIALECT,
         )
@@ -67,11 +66,7 @@ class Writer:
     def settle(self, groups: Sequence[Group], borders: Sequence[Borders]) -> None:
         """What one layer asks of a width (its heads) holds for all layers that it is tied to."""
         for group, border in zip(groups, borders, strict=True):
-            naming = name_channels(self.sizes, group, border)
-            for root, size in naming.names.items():
-                if size.width in naming.multiples:
-                    ratio = Fraction(size.times, size.over)
-                    root.require((ratio * naming.multiples[size.width]).numerator)
+            settle(name_channels(self.sizes, group, border))
 
     def hold(self, group: Group) -> int:
         """Count the parameters of a group, and those of later layers as shared with it."""
@@ -82,7 +77,7 @@ class Writer:
         self.held.update(fresh)
         return params
 
-    def _port(self, value: Value, group: Group, scope: _Scope) -> Port:
+    def _port(self, value: Value, group: Group, scope: Scope) -> Port:
         shape, dims = self.shapes[value], self.sizes.of(value)
         whole = not dims or dims[0] != self.traced.batch
         below = None
@@ -91,27 +86,23 @@ class Writer:
         sizes = tuple(scope.size(dim) for dim in (dims if whole else dims[1:]))
         return Port(sizes, str(shape.dtype), below, value in self.traced.reached, whole)
 
-    def _calls(self, group: Group, scope: _Scope) -> tuple[Call, ...]:
+    def _calls(self, group: Group, scope: Scope) -> tuple[Call, ...]:
         modules: dict[int, int] = {}  # a module that runs twice is built once
         return tuple(
             self._call(call, scope, modules, number) for number, call in enumerate(group, start=1)
         )
 
-    def _call(self, call: TracedCall, scope: _Scope, modules: dict[int, int], number: int) -> Call:
+    def _call(self, call: TracedCall, scope: Scope, modules: dict[int, int], number: int) -> Call:
         if call.is_constant:
             return self._constant(call, scope)
         args, kwargs = self.sizes.templates.get(call.index, (call.args, call.kwargs))
-        inputs = tuple(scope.tree(part) for part in args)
-        options = {name: scope.tree(part) for name, part in kwargs.items()}
+        inputs = tuple(_term(part, scope) for part in args)
+        options = {name: _term(part, scope) for name, part in kwargs.items()}
         if call.module is None:
             return Call(call.op, inputs=inputs, options=options)
         again = modules.setdefault(id(call.module), number)
-        arguments = arguments_of(call.module)
-        for name, dim in self.sizes.arguments.get(call.index, {}).items():
-            if isinstance(dim, tuple):
-                arguments[name] = tuple(map(scope.size, dim))
-            else:
-                arguments[name] = scope.size(dim)
+        sized = scope.sized(self.sizes.arguments.get(call.index, {}))
+        arguments = arguments_of(call.module) | sized
         own = {
             name: f"{call.where}.{name}"
             for name, _ in named_leaves(nnx.state(call.module, nnx.Param))
@@ -126,7 +117,7 @@ class Writer:
             again=again if again != number else None,
         )
 
-    def _constant(self, call: TracedCall, scope: _Scope) -> Call:
+    def _constant(self, call: TracedCall, scope: Scope) -> Call:
         """A parameter or buffer that a user's module holds itself."""
         shape = tuple(map(scope.size, self.sizes.of(Value(call.index))))
         arguments: dict[str, Term] = {"shape": shape}
@@ -148,55 +139,20 @@ def _parameters(call: TracedCall) -> dict[str, int]:
     return {f"{call.where}.{name}": int(leaf.size) for name, leaf in leaves}
 
 
-class _Scope:
-    """How sizes and values are written inside one layer."""
+def _term(tree: Any, scope: Scope) -> Term:
+    """An argument as a term."""
 
-    def __init__(
-        self,
-        names: Mapping[Channels, Size],
-        numbers: Mapping[int, int],
-        entering: Sequence[Value],
-    ) -> None:
-        self.names, self.numbers = names, numbers
-        self.entering = {value: i for i, value in enumerate(entering)}
-
-    def size(self, dim: Dim) -> int | Size:
-        if isinstance(dim, int):
-            return dim
-        name = self.names.get(dim.root)
-        if name is None or not free(dim):
-            return dim.size
-        ratio = Fraction(name.times, name.over) * dim.factor
-        return Size(name.width, ratio.numerator, ratio.denominator)
-
-    def value(self, value: Value) -> ValueRef:
-        if value not in self.entering:
-            return ValueRef(self.numbers[value.call], value.path)
-        several = len(self.entering) > 1
-        return ValueRef(0, (self.entering[value],) if several else ())
-
-    def tree(self, tree: Any) -> Term:
-        """An argument as a term."""
-        term: Term = map_leaves(self._leaf, _with_tuples(tree))
-        return term
-
-    def _leaf(self, leaf: Any) -> Any:
+    def written(leaf: Any) -> Any:
         if isinstance(leaf, Value):
-            return self.value(leaf)
+            return scope.value(leaf)
         if isinstance(leaf, Scaled):
-            return self.size(leaf)
+            return scope.size(leaf)
         if leaf is None or isinstance(leaf, bool | int | float | str | DType):
             return leaf
         raise ModelError(f"cannot write down {leaf!r} in a call")
 
-
-def _with_tuples(tree: Any) -> Any:
-    """A tree with tuples in the place of lists, and texts in that of other names."""
-    if isinstance(tree, list | tuple):
-        return tuple(map(_with_tuples, tree))
-    if isinstance(tree, dict):
-        return {str(name): _with_tuples(part) for name, part in tree.items()}
-    return tree
+    term: Term = map_leaves(written, with_tuples(tree))
+    return term
 
 
 def _vocabulary(group: Group, value: Value, below: int | None) -> int:

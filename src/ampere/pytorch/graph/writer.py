@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ampere.core.graph.borders import Borders
 from ampere.core.graph.calls import Value
-from ampere.core.graph.channels import Channels, Dim, Power, Scaled, Sizes, free
+from ampere.core.graph.channels import Channels, Power, Scaled, Sizes
 from ampere.core.graph.kinds import describe
 from ampere.core.graph.naming import Naming, name_channels
+from ampere.core.graph.scope import Scope, settle, with_tuples
 from ampere.core.inputs import Inputs
 from ampere.core.layers import Layer, Role
 from ampere.core.program.sizes import Size, SizePower
 from ampere.core.program.structure import Call, Port, Structure
-from ampere.core.program.terms import DType, InputDevice, MemoryFormat, Term, ValueRef
+from ampere.core.program.terms import DType, InputDevice, MemoryFormat, Term
 from ampere.core.program.trees import map_leaves
 from ampere.core.program.widths import Widths
 from ampere.core.training import Training
@@ -51,12 +52,13 @@ class Writer:
         naming = self._naming(group, borders) if resizable else Naming()
         held = [call.parameter for call in group if call.parameter is not None]
         on_meta = all(tensor.is_meta for tensor in (*self.traced.inputs.values(), *held))
-        scope = _Scope(naming.names, numbers, borders.entering, on_meta)
+        scope = Scope(naming.names, numbers, borders.entering)
+        terms = _Terms(scope, on_meta)
         structure = Structure(
             inputs=tuple(self._port(value, group, scope) for value in borders.entering),
             outputs=tuple(self._port(value, group, scope) for value in borders.leaving),
-            calls=self._calls(group, scope),
-            result=scope.result(borders.result),
+            calls=self._calls(group, terms),
+            result=terms.result(borders.result),
             multiples=naming.multiples,
         )
         kind = describe(structure, role, self.training, cores, _is_checkpointed(group))
@@ -65,11 +67,7 @@ class Writer:
     def settle(self, groups: Sequence[Segment], borders: Sequence[Borders]) -> None:
         """What one layer asks of a width (its heads) holds for all layers that it is tied to."""
         for group, border in zip(groups, borders, strict=True):
-            naming = self._naming(group, border)
-            for root, size in naming.names.items():
-                if size.width in naming.multiples:
-                    ratio = Fraction(size.times, size.over)
-                    root.require((ratio * naming.multiples[size.width]).numerator)
+            settle(self._naming(group, border))
 
     def names(self, group: Segment, borders: Borders) -> Mapping[Channels, Size]:
         """The channels that vary in a layer of these calls, as multiples of its widths."""
@@ -91,7 +89,7 @@ class Writer:
         self.held.update(fresh)
         return params
 
-    def _port(self, value: Value, group: Segment, scope: _Scope) -> Port:
+    def _port(self, value: Value, group: Segment, scope: Scope) -> Port:
         tensor, dims = self.tensors[value], self.sizes.of(value)
         whole = not dims or dims[0] != self.traced.batch
         shape = tuple(scope.size(dim) for dim in (dims if whole else dims[1:]))
@@ -102,18 +100,18 @@ class Writer:
         grad = tensor.requires_grad and value in self.traced.reached
         return Port(shape, dtype, below, grad, whole)
 
-    def _calls(self, group: Segment, scope: _Scope) -> tuple[Call, ...]:
+    def _calls(self, group: Segment, terms: _Terms) -> tuple[Call, ...]:
         modules: dict[int, int] = {}  # a module that runs twice is built once
         return tuple(
-            self._call(call, scope, modules, number) for number, call in enumerate(group, start=1)
+            self._call(call, terms, modules, number) for number, call in enumerate(group, start=1)
         )
 
-    def _call(self, call: TracedCall, scope: _Scope, modules: dict[int, int], number: int) -> Call:
+    def _call(self, call: TracedCall, terms: _Terms, modules: dict[int, int], number: int) -> Call:
         if call.parameter is not None:
-            return self._constant(call, scope)
+            return self._constant(call, terms.scope)
         args, kwargs = self.sizes.templates.get(call.index, (call.args, call.kwargs))
-        inputs = tuple(scope.tree(part, call) for part in args)
-        options = {key: scope.tree(part, call) for key, part in kwargs.items()}
+        inputs = tuple(terms.tree(part, call) for part in args)
+        options = {key: terms.tree(part, call) for key, part in kwargs.items()}
         if call.module is None:
             if inputs and _is_flatten(
                 call
@@ -124,12 +122,8 @@ class Writer:
         again = modules.setdefault(id(call.module), number) if stateful else number
         record = record_of(call.module)
         write = signature_arguments if record is None else record.naming.arguments
-        arguments = write(call.module)
-        for key, dim in self.sizes.arguments.get(call.index, {}).items():
-            if isinstance(dim, tuple):
-                arguments[key] = tuple(map(scope.size, dim))
-            else:
-                arguments[key] = scope.size(dim)
+        sized = terms.scope.sized(self.sizes.arguments.get(call.index, {}))
+        arguments = write(call.module) | sized
         held = dict(call.module.named_parameters())
         keys = {part: self.traced.parameter(f"{call.where}.{part}") for part in held}
         shared = tuple(p for p, key in keys.items() if key in self.held or is_shared(held[p]))
@@ -147,7 +141,7 @@ class Writer:
             detached=call.detached,
         )
 
-    def _constant(self, call: TracedCall, scope: _Scope) -> Call:
+    def _constant(self, call: TracedCall, scope: Scope) -> Call:
         """A parameter or buffer that a user's module holds itself."""
         if call.parameter is None:
             raise ModelError(f"{call.op} holds no tensor")
@@ -190,55 +184,35 @@ def _makes_channels(call: TracedCall, sizes: Sizes) -> bool:
     return sizing is not None and sizing.makes in sizes.arguments.get(call.index, {})
 
 
-class _Scope:
-    """How sizes and values are written inside one layer."""
+@dataclass(frozen=True)
+class _Terms:
+    """How arguments of calls are written inside one layer."""
 
-    def __init__(
-        self,
-        names: Mapping[Channels, Size],
-        numbers: Mapping[int, int],
-        entering: Sequence[Value],
-        on_meta: bool,  # all that the layer is given or holds
-    ) -> None:
-        self.names, self.numbers, self.on_meta = names, numbers, on_meta
-        self.entering = {value: i for i, value in enumerate(entering)}
-
-    def size(self, dim: Dim) -> int | Size:
-        if isinstance(dim, int):
-            return dim
-        name = self.names.get(dim.root)
-        if name is None or not free(dim):
-            return dim.size
-        ratio = Fraction(name.times, name.over) * dim.factor
-        return Size(name.width, ratio.numerator, ratio.denominator)
-
-    def value(self, value: Value) -> ValueRef:
-        if value not in self.entering:
-            return ValueRef(self.numbers[value.call], value.path)
-        several = len(self.entering) > 1
-        return ValueRef(0, (self.entering[value],) if several else ())
+    scope: Scope
+    on_meta: bool  # all that the layer is given or holds
 
     def result(self, tree: Any) -> Term:
         """What comes out: a value, or a tuple or dict of them."""
         result: Term = map_leaves(
-            lambda leaf: self.value(leaf) if isinstance(leaf, Value) else None, _with_tuples(tree)
+            lambda leaf: self.scope.value(leaf) if isinstance(leaf, Value) else None,
+            with_tuples(tree),
         )
         return result
 
     def tree(self, tree: Any, call: TracedCall) -> Term:
         """An argument as a term."""
         if not call.op.endswith("item__"):  # x[[0, 2]] is not x[0, 2]
-            tree = _with_tuples(tree)
+            tree = with_tuples(tree)
         term: Term = map_leaves(lambda leaf: self._leaf(leaf, call), tree)
         return term
 
     def _leaf(self, leaf: Any, call: TracedCall) -> Any:
         if isinstance(leaf, Value):
-            return self.value(leaf)
+            return self.scope.value(leaf)
         if isinstance(leaf, Scaled):
-            return self.size(leaf)
+            return self.scope.size(leaf)
         if isinstance(leaf, Power):
-            size = self.size(leaf.dim)
+            size = self.scope.size(leaf.dim)
             if isinstance(size, int):
                 return float(float(size) ** leaf.exponent)
             return SizePower(size, leaf.exponent)
@@ -252,15 +226,6 @@ class _Scope:
         if leaf is None or leaf is Ellipsis or isinstance(leaf, bool | int | float | str):
             return leaf
         raise ModelError(f"{call.where or 'the model'}: cannot write down {leaf!r} in {call.op}")
-
-
-def _with_tuples(tree: Any) -> Any:
-    """A tree with tuples in the place of lists, and texts in that of other names."""
-    if isinstance(tree, list | tuple):
-        return tuple(map(_with_tuples, tree))
-    if isinstance(tree, dict):
-        return {str(name): _with_tuples(part) for name, part in tree.items()}
-    return tree
 
 
 def _vocabulary(group: Segment, value: Value, below: int | None) -> int:
