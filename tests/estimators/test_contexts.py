@@ -14,6 +14,7 @@ from ampere.core.layers import Layer
 from ampere.core.variants import MOST_LAYERS
 from ampere.estimators.encoding.contexts import contexts_of, depth_context
 from ampere.estimators.encoding.encoder import STEP
+from ampere.estimators.processes.light import light
 from ampere.estimators.processes.totals import Context, alike_blocks, beside, beside_var
 from ampere.estimators.survey import SurveyFit, calls_of, fit_survey
 from ampere.records.measurement import Measurement
@@ -57,6 +58,31 @@ def test_layers_have_no_blocks_and_calls_stand_in_theirs() -> None:
     assert told.share[1].max() == pytest.approx(1)
     assert told.depth[0] == depth_context(calls)
     assert list(contexts_of([calls, calls[:3]], depth=2.5).depth) == [2.5, 2.5]
+    copies = [call for call in calls if call.kind.operation == "activation"]
+    assert not any(call.features.flops for call in copies)
+    assert contexts_of([copies]).share.sum() == pytest.approx(1)
+
+
+def test_calls_of_which_nobody_says_where_they_stand_are_in_doubt_each() -> None:
+    calls = [replace(call, within=None) for call in calls_of(resnet(16, 32, 64))]
+    flat = contexts_of([calls])
+    assert flat.share.sum() == pytest.approx(1)
+    assert flat.share.shape[1] == len({call.identity for call in calls})
+    blocks = contexts_of([calls_of(resnet(16, 32, 64))])
+    assert alike_blocks(flat, blocks).item() == 0  # a call is not the layer of its name
+    assert 0 < beside_var(flat, HYPER)[0] - HYPER.depth**2 * flat.depth[0] < HYPER.block**2
+
+
+def test_many_networks_of_many_blocks_are_light_and_say_the_same() -> None:
+    rng = np.random.default_rng(0)
+    share = rng.uniform(size=(90, 400)) * (rng.uniform(size=(90, 400)) < 0.05)
+    block = np.column_stack([rng.permutation(400) % 7, rng.permutation(400) % 40, np.arange(400)])
+    dense, thin = (Context(np.zeros(90), each, block) for each in (share, light(share)))
+    assert not isinstance(thin.share, np.ndarray)
+    for one, two in ((thin, thin), (thin[:5], dense), (dense[:5], thin)):
+        expected = alike_blocks(dense[: len(one)], dense)
+        np.testing.assert_allclose(alike_blocks(one, two), expected)
+    np.testing.assert_allclose(beside_var(thin, HYPER), beside_var(dense, HYPER))
 
 
 def test_blocks_are_alike_by_operation_kind_and_layer() -> None:

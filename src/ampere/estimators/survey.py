@@ -94,7 +94,7 @@ class SurveyFit:
         *costs, mean, total = map(self._stretched, answers)
         of_lines, costs = costs[: len(lines)], costs[len(lines) :]
         shares, singles = costs[: len(operations)], costs[len(operations) :]
-        mean, total = _adding_up([mean], of_lines)[0], _adding_up([total], of_lines)[0]
+        of_lines = _adding_up(of_lines, [mean])
         shares = _adding_up(shares, of_lines[:-1])
         marks_of = self._marks(different, singles)
         return Prediction(
@@ -164,14 +164,27 @@ def stretch_of(process: SumProcess) -> float:
 
     Networks of a survey are all different, so each is to the others what an unseen one will be.
     """
-    far = float(np.quantile(np.abs(process.leave_one_out), INSIDE))
+    return _stretch(process.leave_one_out)
+
+
+def stretch_by_others(process: SumProcess) -> Array:
+    """The same for each row by the other half of the rows: nobody judges by itself."""
+    off, half = process.leave_one_out, np.arange(len(process.rows)) % 2
+    return np.where(half == 0, _stretch(off[half == 1]), _stretch(off[half == 0]))
+
+
+def _stretch(off: Array) -> float:
+    if not len(off):
+        return 1.0
+    far = float(np.quantile(np.abs(off), INSIDE))
     return max(far / NormalDist().inv_cdf((1 + INSIDE) / 2), 1.0)
 
 
 def _adding_up(parts: Sequence[Cost], whole: Sequence[Cost]) -> list[Cost]:
     """What adds up to as much as something else does, by as small a factor for each.
 
-    Blocks deviate in the exponent, and the mean of exponents is a little below the sum of blocks.
+    Blocks deviate in the exponent, and by how much of a network each of them is told but roughly:
+    the whole is what rows are conditioned on, and its parts are told so that they make it.
     """
     energy = math.fsum(c.energy_j for c in whole) / math.fsum(c.energy_j for c in parts)
     seconds = [math.fsum(c.time_s or 0.0 for c in costs) for costs in (whole, parts)]

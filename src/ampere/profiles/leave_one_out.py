@@ -17,7 +17,7 @@ from ampere.estimators.base import inflation
 from ampere.estimators.intervals import interval
 from ampere.estimators.methods import ProfileFit
 from ampere.estimators.paper import PaperFit
-from ampere.estimators.survey import SurveyFit
+from ampere.estimators.survey import SurveyFit, stretch_by_others
 
 ENOUGH = 4  # without one of fewer, little is left to predict from
 
@@ -69,13 +69,13 @@ def validate(fit: ProfileFit) -> Validation | None:
     if isinstance(fit, PaperFit):
         validation = _layers(fit)
     elif isinstance(fit, SurveyFit):
-        validation = _networks(fit.calls, fit.stretch)
+        validation = _networks(fit.calls, stretch_by_others(fit.calls.energy))
     else:
         validation = _networks(fit)
     return validation if validation is not None and len(validation.errors) >= ENOUGH else None
 
 
-def _networks(fit: AdditiveFit, stretch: float = 1.0) -> Validation:
+def _networks(fit: AdditiveFit, stretch: float | Array = 1.0) -> Validation:
     """As estimates are said: those of a survey are less sure by `stretch`."""
     log_j, std = fit.energy.left_out
     energy_j = np.exp(log_j)

@@ -177,7 +177,8 @@ class _Task:
         if self.can_tell:  # all is fitted anew: rows side by side tell how noisy it is, too
             rows = [row for each in rounds for row in (each.whole, *each.rows)]
             profile = replace(profile, measurements=(*profile.measurements, *rows))
-            doubted = any(each.row is row for each in profile.rejected for row in rows)
+            refused = [each.row for each in profile.rejected if not each.seconds_only]
+            doubted = any(each is row for each in refused for row in rows)
         before = _estimate_whole(profile, self.slimmer.layers)
         is_share, settings = self.budget.is_share, self.widths.settings
         believed = [

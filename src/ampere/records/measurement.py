@@ -28,6 +28,7 @@ REACH = NormalDist().inv_cdf(0.95)  # standard deviations of half a 90 % interva
 # What bursts may say of what else ran meanwhile, a value each (see meters/surroundings.py).
 EVIDENCE = ("cpu_s", "absent_s", "others_s", "stolen_s", "waiting_s", "held_s", "switches")
 MARKS = ("busy", "pace", "clock", "power")  # what was not as it should be while it was measured
+MOST_SPREAD, MOST_DOUBT = 1e6, 100.0
 MOST_DRIFT = 1e6  # what a moment may be slower or faster than the beginning
 
 
@@ -152,9 +153,9 @@ class Measurement:
             energy_j_per_step=energy_j,
             time_s_per_step=time_s,
             idle_j_per_step=fields.number("idle_j_per_step", None, least=0.0, most=MOST_J),
-            spread=fields.number("spread", 0.0, least=0.0, most=1e6),
+            spread=fields.number("spread", 0.0, least=0.0, most=MOST_SPREAD),
             repeats=fields.whole("repeats", 1, least=1, most=10**9),
-            doubt=fields.number("doubt", 0.0, least=0.0, most=100.0),
+            doubt=fields.number("doubt", 0.0, least=0.0, most=MOST_DOUBT),
             sitting=fields.text("sitting", "", most=SHORT),
             by_calls=fields.flag("by_calls"),
             device=fields.text("device", ""),
@@ -175,11 +176,18 @@ def refuse_untrue(row: Measurement, number: int) -> None:
         raise FaultyReading(f"row {number}: {row.energy_j_per_step} J a step cannot be")
     if row.time_s_per_step is not None and not LEAST_S < row.time_s <= MOST_S:
         raise FaultyReading(f"row {number}: {row.time_s_per_step} s a step cannot be")
-    if not (row.spread >= 0 and row.doubt >= 0 and row.repeats >= 1):
-        raise DataError(f"row {number}: spread and doubt are 0 or more, repeats 1 or more")
+    if not (0 <= row.spread <= MOST_SPREAD and 0 <= row.doubt <= MOST_DOUBT and row.repeats >= 1):
+        raise DataError(
+            f"row {number}: spread is from 0 to {MOST_SPREAD:g}, doubt from 0 to {MOST_DOUBT:g},"
+            " repeats 1 or more"
+        )
     for layer in row.layers:
         if layer.count < 1 or any(width < 1 for width in layer.widths.values()):
             raise DataError(f"row {number}: {layer!r} has a width or a count below 1")
+        told = (layer.features, *(work.features for work in layer.work))
+        numbers = [value for features in told for value in features.numbers if value is not None]
+        if not all(0 <= value < math.inf for value in numbers):
+            raise DataError(f"row {number}: {layer!r} has FLOPs or bytes that cannot be")
 
 
 def read_provenance(value: Json) -> Provenance:

@@ -15,6 +15,7 @@ import numpy as np
 from ampere.core.layers import SIZE, Layer
 from ampere.core.variants import MOST_LAYERS
 from ampere.estimators.encoding.encoder import STEP, number_of
+from ampere.estimators.processes.light import light
 from ampere.estimators.processes.totals import LEVELS, Context
 
 LEAST_CALLS = 8  # of a network: a layer, its updates, and a loss
@@ -34,38 +35,44 @@ def contexts_of(
         for block, share in _blocks(network):
             own = number_of(repr(block.identity))
             if own not in blocks:
-                kind = block.kind
-                numbers.append((number_of(kind.operation), number_of(kind.name), own))
+                known = (block.kind.operation, block.kind.name)
+                numbers.append((*(number_of(_apart(block, name)) for name in known), own))
             shares.append((row, blocks.setdefault(own, len(blocks)), share))
     table = np.zeros((len(networks), len(blocks)))
     for row, column, share in shares:
         table[row, column] += share
     depths = [depth_context(each) for each in networks] if depth is None else depth
     every = np.broadcast_to(np.array(depths, float), len(networks))
-    return Context(every, table, np.array(numbers, int).reshape(-1, LEVELS))
+    return Context(every, light(table), np.array(numbers, int).reshape(-1, LEVELS))
 
 
 def _blocks(network: Sequence[Layer]) -> list[tuple[Layer, float]]:
     """The layers whose calls a network has, and which part of its work each of them does.
 
     What they cost is not known before rows are fitted, and a share need not be exact: FLOPs, bytes
-    and how many calls there are count for a third each.
+    and how many calls there are count alike. A call of which nobody says where it stands is a block
+    by itself.
     """
     parts = [part for part in network if part.kind != STEP.kind]
-    within = [part.within for part in parts]
+    within = [part.within or (part if is_call(part) else None) for part in parts]
     if not any(within):
         return []
     many = np.array([part.count * part.part for part in parts])
     each = [part.features.numbers for part in parts]
     flops, *moved = (np.array([row[i] or 0.0 for row in each]) for i in range(3))
     work = [many * flops, many * (moved[0] + moved[1]), many]
-    shares = np.mean([part / (part.sum() or 1.0) for part in work], axis=0)
+    shares = np.mean([part / part.sum() for part in work if part.any()], axis=0)
     found: dict[int, tuple[Layer, float]] = {}
     for block, share in zip(within, shares, strict=True):
         if block is not None:
             _, before = found.get(id(block), (block, 0.0))
             found[id(block)] = block, before + float(share)
     return list(found.values())
+
+
+def _apart(block: Layer, name: str) -> str:
+    """The name of a layer's operation or kind; a call of that name is no such layer."""
+    return f"call {name}" if is_call(block) else name
 
 
 def depth_context(layers: Iterable[Layer]) -> float:

@@ -29,7 +29,7 @@ from ampere.records.measurement import Measurement
 LENT = Assumed(coefficient=0.3, beyond=0.0, odd=0.0)
 ROWS = 60  # of a lender, which tell how far it is from the others
 # What lenders tell of a new device's hyper-parameters; others are of a place and its meter.
-TOLD = ("operation", "kind", "short", "rough", "noise", "stairs", "trait", "reach")
+TOLD = ("operation", "kind", "short", "rough", "block", "noise", "stairs", "trait", "reach")
 
 
 class _Found(NamedTuple):

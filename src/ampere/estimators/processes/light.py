@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ampere.core.arrays import Array
+from ampere.core.arrays import Array, Ints
 
 LARGE = 20_000  # entries, below which zeros are multiplied faster than left out
 FILLED = 0.2  # share of them that may be filled
@@ -25,6 +25,23 @@ def light(matrix: Array) -> Light:
     from scipy.sparse import csr_array  # slow to import, and small fits do without
 
     return csr_array(matrix)
+
+
+def gathered(matrix: Light, which: Ints, many: int) -> Light:
+    """Columns added up, each into the one of `many` that it belongs to."""
+    if isinstance(matrix, np.ndarray):
+        columns = np.zeros((many, len(matrix)))
+        np.add.at(columns, which, matrix.T)
+        return columns.T
+    from scipy.sparse import csr_array
+
+    into = csr_array((np.ones(len(which)), (np.arange(len(which)), which)), (len(which), many))
+    return matrix @ into
+
+
+def filled(matrix: Light) -> Array:
+    """A matrix with its zeros."""
+    return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.todense())
 
 
 def weighed(counts: Light, cost: Array) -> tuple[Light, Array]:

@@ -24,6 +24,7 @@ import numpy as np
 
 from ampere.core.arrays import Array, Ints
 from ampere.estimators.processes.covariance import Hyper
+from ampere.estimators.processes.light import Light, filled, gathered
 
 LASTING = 100.0  # seconds over which a slow drift forgets itself
 LEVELS = 3  # on which blocks are alike: operation, kind, layer
@@ -34,7 +35,7 @@ class Context:
     """What networks are besides their layers; those that are not told in calls have no blocks."""
 
     depth: Array
-    share: Array
+    share: Light
     block: Ints
 
     @classmethod
@@ -49,17 +50,10 @@ class Context:
         return Context(self.depth[chosen], self.share[chosen], self.block)
 
     @cached_property
-    def levels(self) -> list[tuple[Ints, Array]]:
+    def levels(self) -> list[tuple[Ints, Light]]:
         """On each level the numbers that there are, in order, and the share of each, (n, k)."""
-        return [_gathered(self.share, column) for column in self.block.T]
-
-
-def _gathered(share: Array, numbers: Ints) -> tuple[Ints, Array]:
-    different, which = np.unique(numbers, return_inverse=True)
-    order = np.argsort(which, kind="stable")
-    starts = np.searchsorted(which[order], np.arange(len(different)))
-    empty = np.zeros((len(share), 0))
-    return different, np.add.reduceat(share[:, order], starts, axis=1) if len(starts) else empty
+        found = [np.unique(numbers, return_inverse=True) for numbers in self.block.T]
+        return [(each, gathered(self.share, which, len(each))) for each, which in found]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +90,7 @@ def alike_blocks(a: Context, b: Context) -> Array:
     total = np.zeros((len(a), len(b)))
     for (ours, share), (theirs, other) in zip(a.levels, b.levels, strict=True):
         _, one, two = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-        total += share[:, one] @ other[:, two].T
+        total += filled(share[:, one] @ other[:, two].T)
     return total / LEVELS
 
 
@@ -107,7 +101,7 @@ def beside(a: Context, b: Context, hyper: Hyper) -> Array:
 
 def beside_var(a: Context, hyper: Hyper) -> Array:
     """The diagonal of that of contexts with themselves."""
-    own = sum(np.square(share).sum(1) for _, share in a.levels) / LEVELS
+    own = sum(np.asarray((share * share).sum(1)) for _, share in a.levels) / LEVELS
     return np.asarray(hyper.depth**2 * a.depth + hyper.block**2 * own)
 
 
