@@ -237,6 +237,40 @@ def test_joules_after_the_checkpoint_are_known_from_the_story(tmp_path: Path) ->
     assert any("spent after the checkpoint" in text for text in again.said)
 
 
+def test_back_to_a_checkpoint_in_one_process_counts_nothing_twice() -> None:
+    world = World()
+    gate = world.gate(steps=200)
+    with gate:
+        world.train(gate, 50)
+        state = gate.state_dict()
+        world.train(gate, 50)
+        gate.load_state_dict(state)
+        assert gate.step_count == 50
+        assert gate.spent_j == pytest.approx(200.0)
+        world.train(gate, 10)
+    assert gate.spent_j == pytest.approx(world.meter.energy_j) == pytest.approx(220.0)
+    gate.load_state_dict(state)
+    assert gate.spent_j == pytest.approx(220.0)
+
+
+def test_what_was_filled_in_and_taken_back_is_no_negative_power() -> None:
+    world = World()
+    gate = world.gate(steps=400)
+    with gate:
+        world.train(gate, 100)
+        world.meter.fault = OSError("gone")
+        world.train(gate, 100, lambda step: 0.5)  # filled in at 20 W
+        world.meter.fault = None
+        for step in gate.steps(range(100)):
+            world.spend(2.0, 0.1)
+            if step == 0:
+                world.spend(1.0, 5.0)  # a pause in the lap in which it answers again
+    assert any("answers again" in text for text in world.said)
+    assert gate.spent_j == pytest.approx(world.meter.energy_j)
+    watts = [status.power_w for status in world.listener.statuses]
+    assert all(power_w is None or power_w >= 0 for power_w in watts)
+
+
 def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:
     world = World()
     story = tmp_path / "gate.jsonl"

@@ -135,7 +135,8 @@ def test_a_date_that_cannot_be_compared_is_no_reason_to_fail(tmp_path: Path, cre
         ({"energy_j_per_step": math.nan}, "row 2: nan J a step cannot be"),
         ({"energy_j_per_step": None}, "row 2: None J a step cannot be"),
         ({"time_s_per_step": 0.0}, "row 2: 0.0 s a step cannot be"),
-        ({"spread": -1.0}, "row 2: spread and doubt are 0 or more"),
+        ({"spread": -1.0}, "row 2: spread is from 0 to 1e+06, doubt from 0 to 100"),
+        ({"doubt": math.inf}, "row 2: spread is from 0 to 1e+06, doubt from 0 to 100"),
     ],
 )
 def test_rows_made_in_python_are_checked_like_those_of_files(

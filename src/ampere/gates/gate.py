@@ -249,18 +249,21 @@ class Gate(Watching):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a checkpoint, before or after the start.
+        """Go on from a checkpoint, before or after the start; what this very run spent stays.
 
         Raises:
             DataError: It is not what `state_dict` tells.
         """
         fields = Fields(state, "the gate's state")
         run = fields.text("run", most=100)
+        spent_j, elapsed_s = self.spent_j, self._ledger.elapsed_s
         self._ledger.restore(fields, self._provenance)
-        self._run = run
         last = None if self._story is None else last_event(self._story, run)
-        if last is not None:
+        if run == self._run:  # back to an earlier step, in the same process or after `resume`
+            self._ledger.keep(spent_j, elapsed_s)
+        elif last is not None:
             self._ledger.count_lost(last.spent_j)
+        self._run = run
         if self._state == "running":
             self._teller.start(self._begin())
 

@@ -187,8 +187,9 @@ class Ledger:
             return None
         look, last = self._odometer.look(), self._look
         self.notes += look.notes
-        if last is not None and look.time_s > last.time_s:
-            power_w = (look.spent_j - last.spent_j) / (look.time_s - last.time_s)
+        # Where a meter fails or answers again, what was filled in is corrected: no watts of now.
+        if last is not None and look.time_s > last.time_s and look.failing == last.failing:
+            power_w = max(0.0, look.spent_j - last.spent_j) / (look.time_s - last.time_s)
             old_w = power_w if self.power_w is None else self.power_w
             self.power_w = old_w + SMOOTHING * (power_w - old_w)
         if not look.failing:
@@ -202,9 +203,10 @@ class Ledger:
         """A lap with an interlude in it: joules go by seconds, for lack of anything better."""
         assert self._lap is not None
         _, since = self._lap
-        passed_s, energy_j = look.time_s - since.time_s, look.spent_j - since.spent_j
+        passed_s, energy_j = look.time_s - since.time_s, max(0.0, look.spent_j - since.spent_j)
         share = min(1.0, pause_s / passed_s) if passed_s > 0 else 0.0
-        self.forecaster.interludes.tell(share * energy_j, self.step_count)
+        if not (look.failing or since.failing):
+            self.forecaster.interludes.tell(share * energy_j, self.step_count)
         if pause_s >= LONG_PAUSE_S:
             self.notes.append(
                 f"nothing was trained for {units.seconds(pause_s)} before step"
@@ -268,6 +270,12 @@ class Ledger:
     def count_before(self, step: int, spent_j: float) -> None:
         """Steps and joules of an earlier part that only its story tells of."""
         self.step_count, self._before_j = step, spent_j
+
+    def keep(self, spent_j: float, elapsed_s: float) -> None:
+        """Go back to a checkpoint without giving back what was spent since."""
+        look = self._look
+        self._before_j = max(self._before_j, spent_j) - (0.0 if look is None else look.spent_j)
+        self._before_s = max(self._before_s, elapsed_s) - (0.0 if look is None else look.time_s)
 
     def count_lost(self, spent_j: float) -> None:
         """Joules of this run that its checkpoint does not know of: they were spent as well."""
