@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import DataError, JournalError
-from ampere.fleet.member import Span
+from ampere.fleet.member import Fleet, Span
 from ampere.fleet.plan import Assignment
 from ampere.fleet.runs.book import Book
 from ampere.fleet.runs.engine import EngineLost
@@ -33,6 +34,7 @@ from fleet.crews import (
     a_task,
     identity_of,
     open_fake,
+    round_robin,
 )
 from libraries import a_profile
 
@@ -357,6 +359,24 @@ def test_a_run_that_waits_for_its_beginning_says_so(tmp_path: Path) -> None:
     OPENED.pop().close()
     open_fake(tmp_path, [a_member("a")], [a_task("x")], said, clock=lambda: BEGINS_S - 36_000)
     assert said == ["the plan begins in 10 h"]
+
+
+@pytest.fixture
+def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_tokyo")
+@pytest.mark.parametrize("text", ["2026-01-01T00:00:05", "2026-01-01T00:00:05Z"])
+def test_a_run_asks_no_machine_for_its_zone(tmp_path: Path, text: str) -> None:
+    plan = round_robin(Fleet((a_member("a"),)), [a_task("x")])
+    plan = replace(plan, begins=text)
+    runner = open_fake(tmp_path, [a_member("a")], [a_task("x")], plan=plan)
+    assert [each.start_s for each in runner.book.portions] == [5.0]
 
 
 def test_a_plan_for_devices_that_are_gone_is_refused(tmp_path: Path) -> None:

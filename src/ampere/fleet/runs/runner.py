@@ -13,8 +13,8 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from datetime import datetime, timezone
 
+from ampere.core.boundary.moments import parse_moment
 from ampere.core.types import Json
 from ampere.core.units import joules, seconds
 from ampere.errors import AmpereError, DataError
@@ -61,7 +61,7 @@ class Runner:
         self.logbook, self.fleet, self.work = logbook, fleet, work
         self._patience_s, self._say, self._clock = patience_s, say, clock
         self._remainder = Remainder(fleet, work.tasks, planner, say)
-        self._began_s = datetime.fromisoformat(self.book.opened.begins).timestamp()
+        self._began_s = parse_moment(self.book.opened.begins)
         self._refused: set[str] = set()  # addresses
         self._here: dict[str, str] = {}  # members and addresses, as of the last look
         self._asked: dict[int, str] = {}  # chunks that are waited for, and at which address
@@ -86,7 +86,7 @@ class Runner:
         Raises:
             DataError: It is of other jobs or members.
         """
-        begins_s = datetime.fromisoformat(plan.begins).timestamp() - self._began_s
+        begins_s = parse_moment(plan.begins) - self._began_s
         if not self.book.plans or begins_s > self.book.planned_s:
             self._append(planned(plan, self.book, "the plan", self._time_s(), begins_s))
 
@@ -338,8 +338,3 @@ class Runner:
     def _time_s(self) -> float:
         """The same for an event: a clock that was set back does not turn the book around."""
         return max(0.0, self.book.time_s, self._now_s())
-
-
-def utc(seconds: float) -> str:
-    """A moment as a logbook begins with it."""
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat()
