@@ -165,6 +165,14 @@ def test_no_logbook_is_one_line(tmp_path: Path) -> None:
         read_logbook(tmp_path)
 
 
+def test_a_moment_is_read_as_everywhere_else() -> None:
+    row = json.loads(json.dumps(event_json(OPENED)))
+    for text in ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00", "2026-01-01T01:00:00+01:00"):
+        assert read_event({**row, "begins": text}) == OPENED
+    with pytest.raises(DataError, match=r"^begins: 'soon' is no moment: write it like"):
+        read_event({**row, "begins": "soon"})
+
+
 def test_a_newer_logbook_is_refused() -> None:
     with pytest.raises(DataError, match="newer ampere"):
         read_event({**event_json(OPENED), "version": 99})

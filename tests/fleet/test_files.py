@@ -151,6 +151,28 @@ def test_times_of_day_are_the_next_ones_of_a_zone(here: Path) -> None:
     assert spans == [(0.0, 1.0), (8.5, 20.5), (20.5, math.inf)]
 
 
+SPANS = [
+    ("06:00:00", "{from = 22:00:00, to = 06:00:00}", (16, 24)),  # the night is over
+    ("05:59:59", "{from = 22:00:00, to = 06:00:00}", (0, 1 / 3600)),
+    ("22:00:00", "{from = 22:00:00, to = 06:00:00}", (0, 8)),
+    ("06:00:00", "{from = 06:00:00, to = 06:00:00}", (0, 24)),
+    ("12:00:00", "{from = 08:00:00, to = '2d'}", (20, 48)),
+    ("06:00:00", "{to = 06:00:00}", (0, 24)),
+    ("06:00:00", "{from = '2h', to = 06:00:00}", (2, 24)),
+    ("06:00:00", "{from = 2026-11-19T06:00:00, to = 06:00:00}", (24, 48)),
+]
+
+
+@pytest.mark.parametrize(("begins", "window", "hours"), SPANS)
+def test_the_window_of_a_time_of_day(
+    here: Path, begins: str, window: str, hours: tuple[float, float]
+) -> None:
+    (here / "fleet.toml").write_text(f"{PI}\nzone = 'UTC'\navailable = [{window}]")
+    (pi,) = read_fleet(here / "fleet.toml", begins=f"2026-11-18T{begins}Z")
+    (span,) = pi.available
+    assert (span.start_s, span.end_s) == (3600 * hours[0], 3600 * hours[1])
+
+
 def test_deadlines_may_be_moments(here: Path) -> None:
     text = A + (
         "steps = 1\nearliest = 2026-11-18T00:00:00+01:00\ndeadline = 2026-11-19T06:00:00+01:00\n"

@@ -34,6 +34,13 @@ def test_the_rest_is_planned_again_with_batteries_as_they_are() -> None:
     assert {each.member for each in again.assignments} == {"y"}
 
 
+@pytest.mark.parametrize("begins", ["2026-05-01T08:00:00Z", "2026-05-01T08:00:00"])
+def test_a_plan_that_began_by_any_moment_is_planned_again(begins: str) -> None:
+    fleet, tasks = ampere.Fleet((member("x"),)), [task("a")]
+    plan = replace(ampere.schedule(fleet, tasks, begins=BEGINS), begins=begins)
+    assert replan(plan, fleet, tasks, [], now_s=60.0).begins == "2026-05-01T08:01:00+00:00"
+
+
 def test_time_passes_for_tasks_and_members() -> None:
     charging = (ampere.Charging(ampere.Span(0, 10), 1.0), ampere.Charging(ampere.Span(50, 90), 1.0))
     spans = (ampere.Span(0, 20), ampere.Span(100, 200))

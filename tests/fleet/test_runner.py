@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ampere.errors import DataError, JournalError
+from ampere.fleet.member import Fleet, Span
 from ampere.fleet.plan import Assignment
 from ampere.fleet.runs.book import Book
 from ampere.fleet.runs.engine import EngineLost
 from ampere.fleet.runs.logbook import read_logbook
 from ampere.fleet.runs.overview import overview, overview_json
+from ampere.fleet.runs.runner import Runner
 from ampere.meters.base import Provenance
 from fleet.crews import (
     BEGINS_S,
@@ -29,8 +34,11 @@ from fleet.crews import (
     a_task,
     identity_of,
     open_fake,
+    round_robin,
 )
 from libraries import a_profile
+
+Tick: TypeAlias = Callable[[FakeEngine, int], None]
 
 
 @pytest.fixture(autouse=True)
@@ -226,6 +234,82 @@ def test_a_member_that_never_came_is_planned_around(tmp_path: Path) -> None:
     assert len(b.trained) == 200
 
 
+def ticking(monkeypatch: pytest.MonkeyPatch) -> tuple[list[float], Tick]:
+    """The seconds of both of a runner's clocks, and what passes four of them at each wait."""
+    now_s = [1.0]
+    monkeypatch.setattr(
+        "ampere.fleet.runs.runner.time", SimpleNamespace(monotonic=lambda: now_s[0])
+    )
+
+    def tick(engine: FakeEngine, count: int) -> None:
+        now_s[0] += 4.0
+
+    return now_s, tick
+
+
+def test_a_member_that_never_came_is_planned_around_while_others_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, tick = ticking(monkeypatch)
+    members, tasks = [a_member("a"), a_member("b")], [a_task("x"), a_task("y")]
+    runner = open_fake(tmp_path, members, tasks, clock=lambda: BEGINS_S + now_s[0], patience_s=10.0)
+    assert runner.run(FakeEngine([FakeWorker("a")], tick))
+    assert runner.book.planned_s == 13.0  # x is done after 41
+
+
+def test_a_worker_that_died_while_the_runner_was_down_is_planned_around(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, tick = ticking(monkeypatch)
+    members, tasks = [a_member("a"), a_member("b")], [a_task("x"), a_task("y", 10)]
+
+    class Killed(BaseException):
+        pass
+
+    def kill(engine: FakeEngine, count: int) -> None:
+        raise Killed
+
+    def open_it() -> Runner:
+        return open_fake(
+            tmp_path, members, tasks, clock=lambda: BEGINS_S + now_s[0], patience_s=10.0
+        )
+
+    a, runner = FakeWorker("a"), open_it()
+    with pytest.raises(Killed):
+        runner.run(FakeEngine([a, FakeWorker("b")], kill))
+    runner.logbook.close()
+    runner = open_it()
+    assert {chunk.sent.member for chunk in runner.book.running()} == {"a", "b"}
+    assert runner.run(FakeEngine([a], tick))
+    assert runner.book.members["b"].why == "its worker is not there"
+    assert runner.book.planned_s == 13.0
+    assert [chunk.sent.job for chunk in runner.book.unsettled()] == ["y"]
+
+
+def test_a_member_that_is_not_due_is_waited_for_while_others_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s, tick = ticking(monkeypatch)
+    late, b = replace(a_member("b"), available=(Span(35.0),)), FakeWorker("b")
+
+    def join(engine: FakeEngine, count: int) -> None:
+        tick(engine, count)
+        if now_s[0] >= 35.0:
+            engine.alive["b"] = b
+
+    tasks = [a_task("x"), a_task("y")]
+    runner = open_fake(
+        tmp_path,
+        [a_member("a"), late],
+        tasks,
+        clock=lambda: BEGINS_S + now_s[0],
+        patience_s=10.0,
+    )
+    assert runner.run(FakeEngine([FakeWorker("a")], join))
+    assert runner.book.plans == 1
+    assert len(b.trained) == 100
+
+
 def test_what_fits_nowhere_is_named_and_goes_on_later(tmp_path: Path) -> None:
     a = FakeWorker("a", 30.0)
     members, tasks = [a_member("a", 30.0)], [a_task("x")]
@@ -275,6 +359,24 @@ def test_a_run_that_waits_for_its_beginning_says_so(tmp_path: Path) -> None:
     OPENED.pop().close()
     open_fake(tmp_path, [a_member("a")], [a_task("x")], said, clock=lambda: BEGINS_S - 36_000)
     assert said == ["the plan begins in 10 h"]
+
+
+@pytest.fixture
+def in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_tokyo")
+@pytest.mark.parametrize("text", ["2026-01-01T00:00:05", "2026-01-01T00:00:05Z"])
+def test_a_run_asks_no_machine_for_its_zone(tmp_path: Path, text: str) -> None:
+    plan = round_robin(Fleet((a_member("a"),)), [a_task("x")])
+    plan = replace(plan, begins=text)
+    runner = open_fake(tmp_path, [a_member("a")], [a_task("x")], plan=plan)
+    assert [each.start_s for each in runner.book.portions] == [5.0]
 
 
 def test_a_plan_for_devices_that_are_gone_is_refused(tmp_path: Path) -> None:

@@ -41,6 +41,14 @@ def test_a_plan_from_profiles() -> None:
     assert Plan.from_json(json.loads(json.dumps(plan.to_json()))) == plan
 
 
+@pytest.mark.parametrize("text", ["2026-05-01T08:00:00Z", "2026-05-01T08:00:00"])
+def test_a_plan_begins_at_the_same_moment_everywhere(text: str) -> None:
+    row = json.loads(json.dumps(planned([task("a")], member("x")).to_json()))
+    assert Plan.from_json({**row, "begins": text}).begins == BEGINS
+    with pytest.raises(DataError, match=r"^begins: 'soon' is no moment: write it like"):
+        Plan.from_json({**row, "begins": "soon"})
+
+
 def test_the_order_in_which_things_are_given_changes_nothing() -> None:
     tasks = [task(f"job{index}", 1000 + 300 * index, chunk_steps=200) for index in range(4)]
     members = [member("x", 3500 * ONCE_J), member("y", 3000 * ONCE_J), member("z", 900 * ONCE_J)]

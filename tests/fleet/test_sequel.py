@@ -100,9 +100,11 @@ def test_what_is_left_is_planned_with_batteries_as_they_were_last() -> None:
         "letters": 10_000,
     }
     assert plan["standings"][0]["charges"][0]["energy_j"] == 3000.0
-    assert plan["warnings"][-1] == (
-        "phone had left the run (its worker is gone): take it out of the fleet if it is not back"
-    )
+    assert plan["warnings"][-2:] == [
+        "phone is taken to have 3.00 kJ in its battery, as the run told last, not 3.60 kJ: if it"
+        " was charged since, say --charged phone",
+        "phone had left the run (its worker is gone): take it out of the fleet if it is not back",
+    ]
 
 
 def test_a_charge_that_was_looked_at_since_counts() -> None:
@@ -111,6 +113,17 @@ def test_a_charge_that_was_looked_at_since_counts() -> None:
     plan = answer(run(*AFTER.split(), "--json"))
 
     assert plan["standings"][0]["charges"][0]["energy_j"] == 1800.0
+    assert not any("is taken to have" in each for each in plan["warnings"])
+
+
+def test_a_battery_that_is_full_again_is_said_to_be() -> None:
+    plan = answer(run(*AFTER.split(), "--charged", "phone", "--json"))
+
+    assert plan["standings"][0]["charges"][0]["energy_j"] == 3600.0
+    assert not any("is taken to have" in each for each in plan["warnings"])
+    check_bad_line(f"{AFTER} --charged tablet", 1, "there is no member tablet in the fleet")
+    alone = "schedule fleet.toml jobs.toml --charged phone"
+    check_bad_line(alone, 2, "--charged goes with --after")
 
 
 def test_times_count_from_when_the_run_began() -> None:

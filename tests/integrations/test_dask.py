@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("distributed", reason="pip install 'ampere-energy[fleet]'")
 
+from ampere.core.fingerprint import Fingerprint
 from ampere.devices.simulated import SimulatedDevice
 from ampere.errors import DataError, DeviceError
 from ampere.fleet.files.jobs import read_jobs
@@ -29,9 +30,10 @@ from ampere.fleet.runs.orders import FLAT, Answer, ChunkOrder, Routine
 from ampere.fleet.runs.runner import Runner
 from ampere.integrations.dask import DaskEngine, Place, run_fleet
 from ampere.integrations.fleet_jobs import open_run, work_of
-from ampere.integrations.purses import SimulatedPurse
+from ampere.integrations.purses import MeteredPurse, SimulatedPurse
 from ampere.integrations.station import Station
 from fleet.crews import round_robin
+from gates.worlds import HandMeter
 from integrations.fleets import (
     a_harbour,
     make_certificates,
@@ -167,6 +169,28 @@ def test_a_battery_stops_above_its_reserve(tmp_path: Path) -> None:
     limited = Answer.of(probe.run(an_order("2", 0, 50, limit_j=10.5 * step_j), None)[0])
     assert limited.state == FLAT and limited.energy_j <= 10.5 * step_j * 1.1
     close_all(probe, station)
+
+
+def test_joules_between_chunks_are_on_the_meter_and_no_jobs(tmp_path: Path) -> None:
+    meter = HandMeter()
+    purse = MeteredPurse(meter, Fingerprint({}))
+    station = Station("pi", purse, tmp_path, battery_j=100.0, reserve_j=10.0)
+    plain = station._step
+
+    def step(*given: Any) -> int:
+        meter.energy_j += 2.0
+        return plain(*given)
+
+    station._step = step  # type: ignore[method-assign]
+    answers = []
+    for key, idle_j in (("1", 7.0), ("2", 3.0), ("3", 75.0)):
+        meter.energy_j += idle_j
+        answers.append(Answer.of(station.run(an_order(key, 0, 2), None)[0]))
+        assert answers[-1].meter_j == meter.energy_j
+    assert [(each.steps, each.energy_j) for each in answers] == [(2, 4.0), (2, 4.0), (0, 0.0)]
+    assert [each.battery_j for each in answers] == [89.0, 82.0, 7.0]
+    assert answers[-1].state == FLAT
+    station.close()
 
 
 def test_a_folder_has_one_worker(tmp_path: Path) -> None:

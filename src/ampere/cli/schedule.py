@@ -64,6 +64,14 @@ def schedule(
             show_default=False,
         ),
     ] = None,
+    charged: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MEMBER",
+            help="With --after: its battery holds what FLEET says, whatever the logbook told last.",
+            show_default=False,
+        ),
+    ] = None,
     load_models: Annotated[
         bool,
         typer.Option(
@@ -79,8 +87,8 @@ def schedule(
     probability. Exit code 3 where some jobs fit nowhere: the plan of all others is printed and
     written all the same, with the least change that would let them fit.
 
-    With --after, what ran is left out, batteries are as its logbook told last, and plans know what
-    was metered; times in both files count from when the run began.
+    With --after, what ran is left out, batteries are as its logbook told last (but those that were
+    --charged), and plans know what was metered; times in both files count from when the run began.
     """
     from ampere.fleet.files.jobs import read_jobs
     from ampere.fleet.files.members import read_fleet
@@ -90,6 +98,8 @@ def schedule(
 
     if output is not None:
         _refuse_what_is_no_plan(output)
+    if charged and after is None:
+        raise typer.BadParameter("--charged goes with --after: without it, FLEET counts anyway")
     goal, begins = _weights(objective), begins or utc_now()  # once: files may name moments
     book = None if after is None else read_logbook(after)
     zero = begins if book is None else book.opened.begins
@@ -98,7 +108,7 @@ def schedule(
     if book is None:
         plan = make_plan(members, tasks, confidence=confidence, objective=goal, begins=begins)
     else:
-        plan = _rest(book, members, tasks, begins, confidence, goal)
+        plan = _rest(book, members, tasks, begins, confidence, goal, charged or [])
     text = json_text(plan.to_json())
     if output is not None:
         _write(output, text)
@@ -113,6 +123,7 @@ def _rest(
     begins: str,
     confidence: float,
     objective: str | dict[str, float],
+    charged: list[str],
 ) -> Plan:
     """What a run has left, of the same jobs and devices."""
     from ampere.fleet.runs.sequel import plan_after
@@ -120,7 +131,14 @@ def _rest(
 
     opened = work_of(fleet, tasks).opened(fleet, book.opened.run, book.opened.begins)
     return plan_after(
-        book, fleet, tasks, opened, begins=begins, confidence=confidence, objective=objective
+        book,
+        fleet,
+        tasks,
+        opened,
+        begins=begins,
+        confidence=confidence,
+        objective=objective,
+        charged=charged,
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 
 from ampere.core.boundary.fields import Fields, parse_json
 from ampere.core.boundary.files import read_text
+from ampere.core.boundary.moments import utc_moment
 from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.fleet.plan_table import page_of
@@ -255,7 +256,7 @@ class Plan:
             return fields.items(name, most=MOST_ITEMS)
 
         return cls(
-            begins=fields.text("begins", most=50),
+            begins=utc_moment(fields, "begins"),
             assignments=tuple(Assignment.from_json(e, at) for at, e in every("assignments")),
             unplaced=tuple(Unplaced.from_json(e, at) for at, e in every("unplaced")),
             standings=tuple(Standing.from_json(e, at) for at, e in every("standings")),

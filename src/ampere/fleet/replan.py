@@ -13,8 +13,8 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 
+from ampere.core.boundary.moments import parse_moment
 from ampere.errors import AmpereError, DataError
 from ampere.fleet.costs import ask
 from ampere.fleet.member import Battery, Charging, Fleet, Member, Span
@@ -22,7 +22,7 @@ from ampere.fleet.plan import Plan, Unplaced
 from ampere.fleet.schedule import schedule
 from ampere.fleet.task import Task
 from ampere.meters.base import Provenance
-from ampere.records.measurement import Measurement
+from ampere.records.measurement import Measurement, utc
 
 
 @dataclass(frozen=True)
@@ -79,13 +79,12 @@ def replan(
     Raises:
         DataError: Something ran that nobody planned, or nothing is left to be planned.
     """
-    begins = datetime.fromisoformat(plan.begins) + timedelta(seconds=now_s)
     return plan_rest(
         fleet,
         tasks,
         done,
         now_s=now_s,
-        begins=begins.isoformat(timespec="seconds"),
+        begins=utc(parse_moment(plan.begins) + now_s),
         confidence=plan.confidence,
         objective=plan.objective if objective is None else objective,
         learn=learn,

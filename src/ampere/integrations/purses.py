@@ -27,8 +27,8 @@ class Purse(Protocol):
         """Where they come from."""
         ...
 
-    def begin(self, workload: Workload, routine: Routine) -> None:
-        """Steps of this network are about to be trained."""
+    def begin(self, workload: Workload, routine: Routine) -> float:
+        """Get ready for steps of this network; returns joules until now, which are no step's."""
         ...
 
     def take(self, steps: int, validated: int) -> float:
@@ -54,8 +54,11 @@ class SimulatedPurse:
         """Simulated, whatever is really trained."""
         return self._device.provenance
 
-    def begin(self, workload: Workload, routine: Routine) -> None:
-        """Work out what a step takes there, and what a batch does without an update."""
+    def begin(self, workload: Workload, routine: Routine) -> float:
+        """Work out what a step takes there, and what a batch does without an update.
+
+        Between chunks its clock stands still, and nothing is spent.
+        """
         for handle in self._handles.values():
             self._device.unload(handle)
         self._batches = routine.batches
@@ -65,6 +68,7 @@ class SimulatedPurse:
         self._handles = {
             stage: self._device.load(replace(workload, stage=stage)).handle for stage in stages
         }
+        return 0.0
 
     def take(self, steps: int, validated: int) -> float:
         """What it truly spends: its sensor shows that late, and its battery loses it at once."""
@@ -90,12 +94,15 @@ class MeteredPurse:
         """The meter's."""
         return self._meter.provenance
 
-    def begin(self, workload: Workload, routine: Routine) -> None:
-        """What was spent until now is nobody's."""
-        self._last_j = self._meter.read().energy_j
+    def begin(self, workload: Workload, routine: Routine) -> float:
+        """What idling, building and saving have taken."""
+        return self._since()
 
     def take(self, steps: int, validated: int) -> float:
         """What the meter has counted since the last look."""
+        return self._since()
+
+    def _since(self) -> float:
         now_j = self._meter.read().energy_j
         taken_j, self._last_j = max(0.0, now_j - self._last_j), now_j
         return taken_j

@@ -74,15 +74,14 @@ class Tally:
             chunk_j=read.number("chunk_j", least=0, most=MOST_J),
         )
 
-    def spend(self, energy_j: float) -> Tally:
-        """After so many more joules."""
+    def lose(self, energy_j: float) -> Tally:
+        """After so many more joules, which are no chunk's."""
         battery_j = None if self.battery_j is None else max(0.0, self.battery_j - energy_j)
-        return replace(
-            self,
-            meter_j=self.meter_j + energy_j,
-            battery_j=battery_j,
-            chunk_j=self.chunk_j + energy_j,
-        )
+        return replace(self, meter_j=self.meter_j + energy_j, battery_j=battery_j)
+
+    def spend(self, energy_j: float) -> Tally:
+        """After so many more joules of a chunk."""
+        return replace(self.lose(energy_j), chunk_j=self.chunk_j + energy_j)
 
 
 class Station:
@@ -180,8 +179,8 @@ class Station:
         if checkpoint is not None:
             load_state(trainer, checkpoint)
         torch.manual_seed(_seed(f"{order.job} {order.first}"))
-        self._purse.begin(workload, order.routine)
-        self.tally = replace(self.tally, key=order.key, chunk_j=0.0)
+        between_j = self._purse.begin(workload, order.routine)
+        self.tally = replace(self.tally.lose(between_j), key=order.key, chunk_j=0.0)
         self._write_tally()
         done = 0
         for steps in self._slices(order):

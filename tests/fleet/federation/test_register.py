@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from ampere.errors import DataError, JournalError
 from ampere.fleet.federation.attendance import Attendance
+from ampere.fleet.federation.quotes import Quote
 from ampere.fleet.federation.register import Register, restore, told
 from ampere.fleet.federation.rounds import Terms
+from ampere.profiles.jobs.job import MOST_J
 from fleet.federation.clients import a_quote, quotes
 
 ROUND_J = 1.1 * 32.0  # the bound of a round of `a_quote()`
@@ -140,3 +142,22 @@ def test_as_many_clients_may_be_refused_as_there_may_be() -> None:
     again = Attendance(Terms(1))
     restore(again, json.loads(json.dumps(told(book))))
     assert len(again.history[0].refusals) == 201
+
+
+def test_what_one_client_says_leaves_a_book_that_can_be_read(tmp_path: Path) -> None:
+    book = Attendance(Terms(2))
+    book.open_round(1, [1, 2])
+    for name, plugged_in in ((1, True), (2, False)):
+        book.told(name, Quote(1, 1, MOST_J, MOST_J, plugged_in=plugged_in))
+    for number in (1, 2):
+        book.open_round(number, [1, 2])
+        book.choose()
+        book.answered(1, Quote(1, 1, MOST_J, MOST_J, spent_j=MOST_J))
+        book.answered(2, None)
+        book.close_round()
+    register = Register(tmp_path / "book.json", book)
+    register.keep()
+    register.close()
+    again = Attendance(Terms(2))
+    Register(tmp_path / "book.json", again).close()
+    assert (again.spent_j, again.entry(2).owed_j) == (MOST_J, MOST_J)

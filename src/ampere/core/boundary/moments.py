@@ -15,7 +15,7 @@ from datetime import datetime, time, timedelta, timezone, tzinfo
 from typing import TypeAlias
 from zoneinfo import ZoneInfo, available_timezones
 
-from ampere.core.boundary.fields import shown
+from ampere.core.boundary.fields import Fields, shown
 from ampere.errors import DataError
 
 ZONE_FORMS = "write it as Europe/Berlin, +01:00 or UTC"
@@ -33,10 +33,27 @@ def parse_moment(text: str) -> float:
     Raises:
         DataError: It is something else.
     """
+    return _moment(text).timestamp()
+
+
+def utc_moment(fields: Fields, name: str) -> str:
+    """A moment of a row as everybody reads it: ISO 8601, in UTC.
+
+    Raises:
+        DataError: It is something else.
+    """
+    text = fields.text(name, most=50)
+    try:
+        return _moment(text).isoformat()
+    except DataError as error:
+        raise DataError(f"{fields.place(name)}: {error}") from None
+
+
+def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
         aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
-        return aware.timestamp()
+        return aware.astimezone(timezone.utc)
     except (ValueError, OverflowError):
         raise DataError(f"{shown(text)} is no moment: write it like 2026-05-01T08:00:00Z") from None
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ampere.fleet.federation.quotes import Quote
 from ampere.fleet.federation.rounds import Candidate, Choice, Invitation, Terms, choose
+from ampere.profiles.jobs.job import MOST_J
 
 LONGEST_REST = 64  # rounds
 FORGOTTEN_AFTER = 200  # rounds without a sign
@@ -139,7 +140,7 @@ class Attendance:
         for invitation in choice.invitations:
             entry = self.entries[invitation.name]
             entry.last, entry.taken = self.round, entry.taken + 1
-            entry.owed_j += invitation.energy_j_bound or 0.0
+            entry.owed_j = _sum_j(entry.owed_j, invitation.energy_j_bound)
         return choice
 
     def awaits(self, name: int) -> bool:
@@ -152,7 +153,7 @@ class Attendance:
         self.entries[name].silences = 0
         if quote is not None:
             self.told(name, quote)
-            self.spent_j += quote.spent_j or 0.0
+            self.spent_j = _sum_j(self.spent_j, quote.spent_j)
 
     def close_round(self) -> Round:
         """Whoever has not answered by now is silent."""
@@ -170,3 +171,8 @@ class Attendance:
     def entry(self, name: int) -> Entry:
         """What is known of a client."""
         return self.entries[name]
+
+
+def _sum_j(before_j: float, more_j: float | None) -> float:
+    """No more than a register takes: each client may say that much by itself."""
+    return min(MOST_J, before_j + (more_j or 0.0))

@@ -35,6 +35,7 @@ MOST_BYTES = 8 * 2**20
 MOST_ENTRIES = 10_000
 MOST_LETTERS = 80  # of a name
 MOST_S = 3e9  # ninety years
+MOMENT_S = 1e-3  # after which something is later
 DEFAULTS, NAME, ZONE = "defaults", "name", "zone"
 TIME_WANTED = "a time such as 6h or 30min, or a moment such as 2026-11-19T06:00:00+01:00"
 
@@ -94,15 +95,16 @@ class Entry:
     def span(self) -> tuple[float, float]:
         """Seconds at which a table with `from` and `to` begins and ends; without `to`, never.
 
-        A time of day is the next one; of two of them, those around or after the plan's begin.
+        A time of day is the next one. Of two of them `to` is, and `from` is the last one before it.
         """
         begin, end = (self.fields.row.get(key) for key in ("from", "to"))
         start_s = self.time("from", passed=True) or 0.0
         end_s = self.time("to")
-        if isinstance(end, time) and not isinstance(begin, time):
-            end_s = self.calendar.after(end, max(0.0, start_s))
-        elif isinstance(begin, time) and end_s is not None:
+        if isinstance(begin, time) and isinstance(end, time):
+            end_s = self.calendar.after(end, MOMENT_S)  # one that is now has passed
             start_s = self.calendar.before(begin, end_s)
+        elif isinstance(end, time):
+            end_s = self.calendar.after(end, max(0.0, start_s) + MOMENT_S)
         return max(0.0, start_s), math.inf if end_s is None else end_s
 
     def file(self, key: str, read: Callable[[Path], T]) -> T | None:

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import ClassVar, TypeAlias
 
 from ampere.core.boundary.fields import Fields
+from ampere.core.boundary.moments import utc_moment
 from ampere.core.types import Json
 from ampere.errors import DataError
 from ampere.meters.base import Provenance
@@ -124,7 +125,7 @@ class Opened:
         return cls(
             time_s=_time(read),
             run=read.text("run", most=NAME),
-            begins=read.text("begins", most=50),
+            begins=utc_moment(read, "begins"),
             accounts=tuple(
                 Account.of(e, at) for at, e in read.items("accounts", least=1, most=MOST_MEMBERS)
             ),

@@ -13,8 +13,8 @@ import math
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from datetime import datetime, timezone
 
+from ampere.core.boundary.moments import parse_moment
 from ampere.core.types import Json
 from ampere.core.units import joules, seconds
 from ampere.errors import AmpereError, DataError
@@ -27,7 +27,7 @@ from ampere.fleet.runs.events import MOST_J, Broken, Event, Joined, Left, Paid, 
 from ampere.fleet.runs.logbook import Logbook
 from ampere.fleet.runs.orders import FLAT, Answer, ChunkOrder, Greeting
 from ampere.fleet.runs.remainder import Planner, Remainder
-from ampere.fleet.runs.turns import next_chunks, planned, until_next
+from ampere.fleet.runs.turns import early, next_chunks, planned, until_next
 from ampere.fleet.runs.work import Work
 
 LOOK_S = 0.5  # between two looks at who is there
@@ -41,7 +41,8 @@ class Runner:
         fleet: With the profiles that workers are compared with.
         work: Its jobs.
         planner: Plans the rest when something went otherwise.
-        patience_s: How long workers are waited for when nothing else can be done.
+        patience_s: How long a worker is waited for that should be at work, and all of them when
+            nothing else can be done.
         say: Told what a user should know, a line each.
         clock: Seconds since 1970: the one clock of all events.
     """
@@ -60,10 +61,11 @@ class Runner:
         self.logbook, self.fleet, self.work = logbook, fleet, work
         self._patience_s, self._say, self._clock = patience_s, say, clock
         self._remainder = Remainder(fleet, work.tasks, planner, say)
-        self._began_s = datetime.fromisoformat(self.book.opened.begins).timestamp()
+        self._began_s = parse_moment(self.book.opened.begins)
         self._refused: set[str] = set()  # addresses
         self._here: dict[str, str] = {}  # members and addresses, as of the last look
         self._asked: dict[int, str] = {}  # chunks that are waited for, and at which address
+        self._missed_s: dict[str, float] = {}  # members that are waited for, and since when
         behind_s = self.book.time_s - self._now_s()
         if behind_s > CLOCK_S and self.book.time_s > 0:
             say(
@@ -84,7 +86,7 @@ class Runner:
         Raises:
             DataError: It is of other jobs or members.
         """
-        begins_s = datetime.fromisoformat(plan.begins).timestamp() - self._began_s
+        begins_s = parse_moment(plan.begins) - self._began_s
         if not self.book.plans or begins_s > self.book.planned_s:
             self._append(planned(plan, self.book, "the plan", self._time_s(), begins_s))
 
@@ -103,6 +105,7 @@ class Runner:
         """
         self._here.clear()
         self._asked.clear()
+        self._missed_s.clear()
         waiting_s = time.monotonic()
         while not self.book.ended:
             self._look(engine, time.monotonic() - waiting_s > self._patience_s)
@@ -144,11 +147,27 @@ class Runner:
         for name, address in seen.items():
             if name not in self._here and address not in self._refused:
                 self._welcome(engine, name, address)
-        if patience_over:
-            for name, line in self.book.members.items():
-                waited_for = line.here or bool(self.book.queue(name))
-                if name not in self._here and waited_for and not line.flat:
-                    self._lose(name, "its worker is not there")
+        self._miss(patience_over)
+
+    def _miss(self, patience_over: bool) -> None:
+        """Lose whoever was waited for long enough, whatever the others do meanwhile.
+
+        A member that is not due yet is waited for as long as others have something to do.
+        """
+        lines = self.book.members
+        absent = [
+            name
+            for name, line in lines.items()
+            if name not in self._here and not line.flat and (line.here or self.book.queue(name))
+        ]
+        too_early = early(self.book, self.fleet, self.work.tasks, self._now_s())
+        now_s = time.monotonic()
+        waited_for = [name for name in absent if lines[name].here or name not in too_early]
+        self._missed_s = {name: self._missed_s.get(name, now_s) for name in waited_for}
+        for name in absent:
+            waited_s = now_s - self._missed_s.get(name, now_s)
+            if patience_over or waited_s > self._patience_s:
+                self._lose(name, "its worker is not there")
 
     def _lose(self, name: str, why: str) -> None:
         self._here.pop(name, None)
@@ -319,8 +338,3 @@ class Runner:
     def _time_s(self) -> float:
         """The same for an event: a clock that was set back does not turn the book around."""
         return max(0.0, self.book.time_s, self._now_s())
-
-
-def utc(seconds: float) -> str:
-    """A moment as a logbook begins with it."""
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat()

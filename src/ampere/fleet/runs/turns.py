@@ -69,7 +69,7 @@ def next_chunks(
     book: Book, fleet: Fleet, tasks: Sequence[Task], now_s: float, here: Collection[str]
 ) -> list[Sent]:
     """A chunk for each member that is there and idle, as far as one may begin now."""
-    earliest_s = {task.name: task.earliest_s for task in tasks}
+    earliest_s = _earliest_s(tasks)
     taken: set[str] = set()
     chunks: list[Sent] = []
     for member in fleet:
@@ -93,17 +93,27 @@ def _turn(
     """What a member may begin now, first things first."""
     if not book.members[member.name].here or book.running_of(member.name) is not None:
         return None
-    if not any(span.start_s <= now_s < span.end_s for span in member.available):
+    if not _in_hours(member, now_s):
         return None
     for portion in book.queue(member.name):
         if portion.job in taken or book.running_job(portion.job) is not None:
             continue
-        if now_s < max(earliest_s[portion.job], _begin_s(member, portion)):
+        if not _in_time(member, portion, earliest_s, now_s):
             continue
         first = next(each for each in book.portions if each.job == portion.job)
         if first is portion:
             return portion
     return None
+
+
+def _in_hours(member: Member, now_s: float) -> bool:
+    return any(span.start_s <= now_s < span.end_s for span in member.available)
+
+
+def _in_time(
+    member: Member, portion: Portion, earliest_s: Mapping[str, float], now_s: float
+) -> bool:
+    return now_s >= max(earliest_s[portion.job], _begin_s(member, portion))
 
 
 def _begin_s(member: Member, portion: Portion) -> float:
@@ -112,9 +122,24 @@ def _begin_s(member: Member, portion: Portion) -> float:
     return portion.start_s if waits else 0.0
 
 
+def early(book: Book, fleet: Fleet, tasks: Sequence[Task], now_s: float) -> set[str]:
+    """Members that may not begin yet what is planned for them."""
+    earliest_s = _earliest_s(tasks)
+    return {
+        member.name
+        for member in fleet
+        if (not _in_hours(member, now_s) and any(each.start_s > now_s for each in member.available))
+        or not any(_in_time(member, each, earliest_s, now_s) for each in book.queue(member.name))
+    }
+
+
+def _earliest_s(tasks: Sequence[Task]) -> dict[str, float]:
+    return {task.name: task.earliest_s for task in tasks}
+
+
 def until_next(book: Book, fleet: Fleet, tasks: Sequence[Task], now_s: float) -> float | None:
     """Seconds until something that is planned may begin by itself; None if nothing will."""
-    earliest_s = {task.name: task.earliest_s for task in tasks}
+    earliest_s = _earliest_s(tasks)
     moments = [
         moment
         for member in fleet
