@@ -113,6 +113,11 @@ class Harbour:
         with (self.folder / f"{name}.log").open("ab") as log:
             self.workers[name] = subprocess.Popen(command, stderr=log, stdout=log)
 
+    def wait_for(self, name: str) -> None:
+        """Until its worker is at the scheduler: who comes late may find that nothing is left."""
+        log = self.folder / f"{name}.log"
+        wait_until(lambda: b"joined" in log.read_bytes(), f"{name} has joined")
+
     def tally(self, name: str) -> Tally:
         """What a worker's meter and battery show, whether it lives or not."""
         return Tally.of((self.folder / "workers" / name / TALLY).read_bytes())

@@ -290,6 +290,8 @@ def test_twelve_jobs_on_four_workers_whatever_is_killed(tmp_path: Path) -> None:
     with a_harbour(tmp_path) as harbour:
         for name in batteries:
             harbour.start_worker(name)
+        for name in batteries:
+            harbour.wait_for(name)
         # The runner is killed once it has paid a few chunks.
         killed = subprocess.Popen(fleet_run(tmp_path, harbour.place.address))
         harbour.workers["runner"] = killed  # ended with the others, whatever happens here
