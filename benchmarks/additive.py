@@ -7,9 +7,10 @@
 For each family of the zoo, in this order: unseen random members are metered; the paper's profiler
 measures its variants; the additive prober measures what it asks for, with three seeds (the first
 one as many networks as the paper's, the others a third of that, at least 24); the members are
-metered once more. All on one scale. Members that a prober asked for are left out of its test. The
-table goes to docs/paper/accuracy.md, the raw measurements to benchmarks/results. Leave the machine
-alone meanwhile.
+metered once more. All on one scale. Members that a prober asked for are left out of its test. A
+roofline, FLOPs with an offset and a log process are fitted to the networks that the additive method
+is told, and asked for the same members. The table goes to docs/paper/accuracy.md, the raw
+measurements to benchmarks/results. Leave the machine alone meanwhile.
 """
 
 from __future__ import annotations
@@ -42,8 +43,6 @@ from ampere.core.workloads import ModelSpec
 from ampere.devices.base import Device
 from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit
-from ampere.estimators.baselines.flops import fit_flops, fit_flops_affine
-from ampere.estimators.baselines.roofline import fit_roofline
 from ampere.estimators.paper import fit_paper
 from ampere.frameworks.models import plan_variants
 from ampere.profiles.estimate import estimate
@@ -52,12 +51,14 @@ from ampere.records.journal import Journal, read_journal
 from ampere.records.measurement import Measurement
 from ampere.sittings.measure import measure
 from ampere.zoo.families import family_names
+from ampere_paper.published.methods import METHODS
 
 ONCE = Comebacks(0)  # as before there were any
 SEEDS = (0, 1, 2)
 TEST_SEED = 1000
 SIZES = (6, 12, 24)
 TOGETHER = 5
+BESIDE = ("roofline", "flops_affine", "log_process")  # fitted on the networks that ours is told
 
 
 @dataclass(frozen=True)
@@ -177,15 +178,8 @@ def analyse(family: str) -> dict[str, Any]:
         "repeat": repeat,
         "paper_measurements": used,
         "paper_s": sum(row.cost_s for row in rows["paper"]),
-        "baselines": {
-            fit.method: asdict(Score.of(fit, layers, truth))
-            for fit in (
-                fit_paper(rows["paper"]),
-                fit_roofline(rows["paper"]),
-                fit_flops(rows["paper"]),
-                fit_flops_affine(rows["paper"]),
-            )
-        },
+        "paper": asdict(Score.of(fit_paper(rows["paper"]), layers, truth)),
+        "beside": [],
         "additive": [],
     }
     for seed in SEEDS:
@@ -199,6 +193,12 @@ def analyse(family: str) -> dict[str, Any]:
             asked = {_widths(row) for row in own[:n]}
             unseen = [i for i, each in enumerate(layers) if _key(each) not in asked]
             score = Score.of(fit, [layers[i] for i in unseen], [truth[i] for i in unseen])
+            if n in SIZES:
+                members = [(pairs[i][0], truth[i]) for i in unseen]
+                result["beside"] += [
+                    {"seed": seed, "n": n, **asdict(beside(name, own[:n], members))}
+                    for name in BESIDE
+                ]
             result["additive"].append(
                 {
                     "seed": seed,
@@ -217,6 +217,31 @@ def analyse(family: str) -> dict[str, Any]:
     result["depth"] = transfer(rows, layers, truth)
     result["machine"] = (RESULTS / f"additive_{family}.machine").read_text().strip()
     return result
+
+
+@dataclass(frozen=True)
+class Beside:
+    """How well a simpler method does, told of the same networks."""
+
+    method: str
+    mape: float
+    coverage: float
+    score: float
+
+
+def beside(
+    method: str, known: Sequence[Measurement], asked: Sequence[tuple[Measurement, float]]
+) -> Beside:
+    """Fit one of the simpler methods, and ask it for these members."""
+    rows, truth = zip(*asked, strict=True)
+    answers = METHODS[method](known).answers(rows)
+    intervals = [(each.low_j, each.high_j) for each in answers]
+    return Beside(
+        method=method,
+        mape=100 * fmean(abs(a.energy_j / j - 1) for a, j in zip(answers, truth, strict=True)),
+        coverage=fmean(map(is_inside, intervals, truth)),
+        score=mean_score(intervals, truth),
+    )
 
 
 def transfer(
@@ -255,7 +280,7 @@ def _widths(row: Measurement) -> str:
 def table(families: Sequence[dict[str, Any]]) -> str:
     """All tables, in Markdown."""
     machine = "Machine: " + " ".join(sorted({row["machine"] for row in families}))
-    parts = (errors, pooled, beyond_layers, across_depth)
+    parts = (errors, same_networks, pooled, beyond_layers, across_depth)
     return "\n".join([machine, *(line for part in parts for line in ("", *part(families)))])
 
 
@@ -269,23 +294,54 @@ def errors(families: Sequence[dict[str, Any]]) -> list[str]:
         "MAPE in percent (coverage of the 90 % interval; measurements) over unseen members.",
         "Additive: mean of three seeds, by networks measured; `all`: the first seed alone.",
         "",
-        "| family | repeat | paper | additive, 6 | 12 | 24 | a tenth | a fifth | a third | all |"
-        " roofline | flops | flops_affine |",
-        "|---" * 13 + "|",
+        "| family | repeat | paper | additive, 6 | 12 | 24 | a tenth | a fifth | a third | all |",
+        "|---" * 10 + "|",
     ]
     for row in families:
         used = row["paper_measurements"]
-        base = row["baselines"]
         last = max(each["n"] for each in row["additive"])
         cells = [
             f"{row['repeat']:.1f}",
-            f"{base['paper']['mape']:.1f} ({base['paper']['coverage']:.0%}; {used})",
+            f"{row['paper']['mape']:.1f} ({row['paper']['coverage']:.0%}; {used})",
         ]
         for n in (*SIZES, math.ceil(used / 10), math.ceil(used / 5), math.ceil(used / 3), last):
             cells.append(f"{at(row, n, 'mape'):.1f} ({at(row, n, 'coverage'):.0%}; {n})")
-        cells += [f"{base[name]['mape']:.1f}" for name in ("roofline", "flops", "flops_affine")]
         text.append(f"| {row['family']} | " + " | ".join(cells) + " |")
     return text
+
+
+def same_networks(families: Sequence[dict[str, Any]]) -> list[str]:
+    text = [
+        "Every method told of the same networks: MAPE in percent (coverage of the 90 % interval)"
+        " after 6 / 12 / 24 of them, mean of three seeds; `best` is additive, by the best of the"
+        " others, after 12 and 24:",
+        "",
+        "| family | additive | "
+        + " | ".join(name.replace("_", " ") for name in BESIDE)
+        + " | best |",
+        "|---" * (len(BESIDE) + 3) + "|",
+    ]
+    for row in families:
+        ours = [at(row, n, "mape") for n in SIZES]
+        others = {name: [told(row, name, n, "mape") for n in SIZES] for name in BESIDE}
+        cells = [by_sizes(ours, [at(row, n, "coverage") for n in SIZES])]
+        for name, errors in others.items():
+            cells.append(by_sizes(errors, [told(row, name, n, "coverage") for n in SIZES]))
+        best = [mine / min(each) for mine, *each in zip(ours, *others.values(), strict=True)]
+        cells.append(" / ".join(f"{ratio:.2f}" for ratio in best[1:]))
+        text.append(f"| {row['family']} | " + " | ".join(cells) + " |")
+    return text
+
+
+def told(row: dict[str, Any], method: str, n: int, field: str) -> float:
+    """A figure of a simpler method after so many networks, mean over the seeds."""
+    return fmean(e[field] for e in row["beside"] if (e["method"], e["n"]) == (method, n))
+
+
+def by_sizes(errors: Sequence[float], coverages: Sequence[float]) -> str:
+    """`8.5 / 9.0 / 7.1 (100 / 98 / 98)`."""
+    inside = " / ".join(f"{100 * share:.0f}" for share in coverages)
+    return " / ".join(f"{error:.1f}" for error in errors) + f" ({inside})"
 
 
 def pooled(families: Sequence[dict[str, Any]]) -> list[str]:
