@@ -223,8 +223,7 @@ class Recorder(TorchFunctionMode):
 
 WITHOUT_REENTRY = "_checkpoint_without_reentrant_generator"  # what torch runs around a block
 LOOKS = frozenset(
-    ("__bool__", "__int__", "__float__", "__index__", "__contains__", "item", "tolist")
-    + ("is_nonzero", "equal", "allclose")
+    "__bool__ __int__ __float__ __index__ __contains__ item tolist is_nonzero equal allclose".split()
 )
 _HOMES = {
     "torch": torch,
