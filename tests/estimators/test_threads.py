@@ -1,6 +1,8 @@
-"""Threads: one while something is fitted, as many as before afterwards."""
+"""Threads: one while something is fitted or asked, as many as before afterwards."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,8 +10,11 @@ import scipy.optimize  # noqa: F401 - brings a BLAS of its own
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from ampere.core.arrays import Array
+from ampere.estimators.additive import fit_additive
 from ampere.estimators.processes import gp
+from ampere.estimators.processes.sum_process import Asked, SumProcess
 from ampere.estimators.processes.threads import single_threaded
+from fakes import exact, plain_model
 
 
 def blas_threads() -> set[int]:
@@ -48,3 +53,18 @@ def test_processes_are_fitted_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
         gp.fit(x, x[:, 0], kernel="rbf")
     assert seen
     assert all(threads == {1} for threads in seen)
+
+
+def test_networks_are_asked_about_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = fit_additive([exact(plain_model(width)) for width in (4, 8, 16, 32)])
+    seen: list[set[int]] = []
+    ask = SumProcess.ask
+
+    def watched(process: SumProcess, *args: Any) -> Asked:
+        seen.append(blas_threads())
+        return ask(process, *args)
+
+    monkeypatch.setattr(SumProcess, "ask", watched)
+    with threadpool_limits(limits=2, user_api="blas"):
+        fit.predict(plain_model(12))
+    assert seen and set.union(*seen) == {1}

@@ -63,6 +63,13 @@ def test_what_nobody_knows_is_not_said() -> None:
     assert card(a_profile({})).runtime == "nothing ran, it is simulated"
 
 
+def test_a_survey_was_made_for_any_model() -> None:
+    family = a_profile({"device": "pi"})
+    rows = tuple(replace(row, by_calls=True) for row in family.measurements)
+    assert card(family).made_for == "zoo:lenet5"
+    assert card(replace(family, measurements=rows)).made_for == "any model"
+
+
 def test_trainings_are_told_the_most_frequent_first() -> None:
     small, large = {"batch": 8, "optimizer": "sgd"}, {"batch": 32, "optimizer": "adam"}
     half = {"batch": 4, "optimizer": "sgd", "dtype": "bfloat16"}

@@ -540,6 +540,25 @@ def test_masks_of_ids_are_seen_without_weights() -> None:
     assert [layer.params for layer in read_masked(model)] == [72, 27]
 
 
+WAYS_TO_LOOK: list[Callable[[Tensor], bool]] = [
+    lambda ids: -1 in ids,
+    lambda ids: torch.equal(ids, ids - 1),
+    lambda ids: torch.allclose(ids, ids - 1),
+    lambda ids: torch.is_nonzero(ids.min() < 0),
+]
+
+
+@pytest.mark.parametrize("looks", WAYS_TO_LOOK)
+def test_whatever_looks_at_ids_sees_them(looks: Callable[[Tensor], bool]) -> None:
+    class Asking(Masking):
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.head(self.table(ids)) if not looks(ids) else self.table(ids)
+
+    with torch.device("meta"):
+        model = Asking()
+    assert [layer.params for layer in read_masked(model)] == [72, 27]
+
+
 def test_what_weights_were_written_into_is_seen_for_real_or_not_at_all() -> None:
     with torch.device("meta"):
         model = Masking(spoilt=True)

@@ -179,6 +179,40 @@ def test_now_is_utc():
     assert datetime.fromisoformat(utc_now()).utcoffset() == timedelta(0)
 
 
+CALLS = [
+    {"op": "linear", "widths": {"in": 8, "out": 8}, "features": [128.0, 64.5, 32]},
+    {"op": "update", "attributes": {"by": "adam"}, "features": [0, 64, None], "count": 2.5},
+]
+
+
+def test_calls_that_layers_repeat_are_told_once():
+    layers = [
+        {"kind": "a", "work": CALLS},
+        {"kind": "b"},
+        {"kind": "c", "work": [*CALLS[1:], CALLS[0]]},
+    ]
+    row = Measurement.from_json({"layers": layers, "energy_j_per_step": 1.0})
+    written = row.to_json()
+    assert written["calls"] == CALLS
+    assert [layer.get("work") for layer in written["layers"]] == [[0, 1], None, [1, 0]]
+    again = Measurement.from_json(written)
+    assert [layer.work for layer in again.layers] == [layer.work for layer in row.layers]
+    assert "calls" not in Measurement.from_json(MINIMAL).to_json()
+
+
+@pytest.mark.parametrize("number", [2, -1, True, 0.0])
+def test_a_number_that_is_no_call_of_the_row_is_refused(number):
+    layers = [{"kind": "a", "work": [number]}]
+    with pytest.raises(DataError, match=r"layers\[0\]\.work\[0\]"):
+        Measurement.from_json({"layers": layers, "energy_j_per_step": 1.0, "calls": CALLS})
+
+
+def test_whole_numbers_are_written_without_a_point():
+    bursts = {"switches": [0.0, 2.0], "time_s": [0.5]}
+    row = replace(Measurement.from_json(MINIMAL), bursts=bursts).to_json()
+    assert json.dumps(row["bursts"]) == '{"switches": [0, 2], "time_s": [0.5]}'
+
+
 def documented(section):
     text = DOCS.read_text(encoding="utf-8").partition(f"## {section}\n")[2].partition("\n## ")[0]
     return re.findall(r"^\| `(\w+)` \|", text.partition("\n### ")[0], re.M)
@@ -187,7 +221,7 @@ def documented(section):
 def test_the_documentation_names_every_field():
     names = [f.name for f in fields(Measurement)]
     names.insert(1 + names.index("failed"), "cause")  # `failed` is its text
-    assert documented("Fields of a row") == names
+    assert documented("Fields of a row") == [*names, "calls"]  # of its layers, told once
     (layer,) = Measurement.from_json(MINIMAL).layers
     assert set(documented("Fields of a layer")) == {*layer.to_json(), "work"}
 

@@ -40,6 +40,7 @@ CHECKPOINTED = (
     "checkpointed"  # an attribute: the layer's forward pass is run again for the backward
 )
 MOST_WORK = 10_000  # different calls of a layer
+MOST_EXACT = 2**53  # whole numbers below are the same as a float
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,11 @@ def structure_of(kind: LayerKind) -> Structure:
     return kind.structure
 
 
+def brief(value: float) -> float:
+    """A number as short as JSON has it: whole ones without a point; a journal has thousands."""
+    return int(value) if float(value).is_integer() and abs(value) < MOST_EXACT else value
+
+
 @dataclass(frozen=True)
 class Features:
     """What a layer does in one training step, forward and backward together."""
@@ -78,7 +84,7 @@ class Features:
 
     def to_json(self) -> dict[str, float]:
         """Only what is known."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: brief(value) for name, value in asdict(self).items() if value is not None}
 
     @classmethod
     def from_json(cls, fields: Fields) -> Features:
@@ -120,13 +126,14 @@ class Work:
 
     def to_json(self) -> dict[str, Json]:
         """Plain data, as short as it goes: a layer has some, a journal thousands."""
-        row: dict[str, Json] = {"op": self.operation, "features": list(self.features.numbers)}
+        numbers = [None if each is None else brief(each) for each in self.features.numbers]
+        row: dict[str, Json] = {"op": self.operation, "features": numbers}
         if self.widths:
             row["widths"] = dict(self.widths)
         if self.attributes:
             row["attributes"] = dict(self.attributes)
         if self.count != 1:
-            row["count"] = round(self.count, 6)
+            row["count"] = brief(round(self.count, 6))
         return row
 
     @classmethod
@@ -208,11 +215,18 @@ class Layer:
         return row
 
     @classmethod
-    def from_json(cls, row: Json, with_structure: bool = False, where: str = "") -> Layer:
+    def from_json(
+        cls,
+        row: Json,
+        with_structure: bool = False,
+        where: str = "",
+        calls: Sequence[Work] = (),
+    ) -> Layer:
         """Read a layer of a row, ours or another tool's; `kind` alone is enough.
 
         What is built is only read where it is asked for: rows of files are never built. `where` is
-        the layer's place in what it was read from, for refusals.
+        the layer's place in what it was read from, for refusals; `calls` are those that its row
+        tells once, so that layers have their numbers.
         """
         fields = Fields(row, where)
         kind = fields.text("kind")
@@ -230,10 +244,19 @@ class Layer:
             features=Features.from_json(fields.inner("features", {})),
             count=fields.whole("count", 1, least=1, most=MOST_COUNT),
             work=tuple(
-                Work.from_json(each, place) for place, each in fields.items("work", most=MOST_WORK)
+                _work(place, each, calls) for place, each in fields.items("work", most=MOST_WORK)
             ),
             reads=tuple(map(_source, fields.items("reads"))) if with_structure else (),
         )
+
+
+def _work(place: str, row: Json, calls: Sequence[Work]) -> Work:
+    """A call as it stands there, or by its number among those that are told once."""
+    if type(row) is not int:
+        return Work.from_json(row, place)
+    if not 0 <= row < len(calls):
+        raise DataError(f"{place} is the number of a call, and {row} is none of {len(calls)}")
+    return calls[row]
 
 
 def _structure(fields: Fields) -> Structure | None:

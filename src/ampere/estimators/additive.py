@@ -50,6 +50,7 @@ from ampere.estimators.processes import sum_process
 from ampere.estimators.processes.comparison import lead
 from ampere.estimators.processes.mode import Solution
 from ampere.estimators.processes.sum_process import SumProcess
+from ampere.estimators.processes.threads import single_threaded
 from ampere.estimators.processes.totals import Context
 from ampere.estimators.rejection import (
     absurd,
@@ -230,6 +231,7 @@ class AdditiveFit:
                 )
         return tuple(texts)
 
+    @single_threaded
     def costs(self, networks: Networks, contexts: Context, noisy: bool) -> list[Cost]:
         """What networks cost in contexts; the last with the noise of a measurement, if wanted."""
         layers, counts = networks

@@ -11,7 +11,7 @@ from statistics import NormalDist
 
 from ampere.core import units
 from ampere.core.boundary.fields import Fields, shown
-from ampere.core.layers import Layer
+from ampere.core.layers import Layer, Work, brief
 from ampere.core.page import printable
 from ampere.core.types import Json
 from ampere.errors import DataError, FaultyReading, MeasurementFailed
@@ -113,7 +113,9 @@ class Measurement:
     def to_json(self) -> dict[str, Json]:
         """A row of a journal, without what is default; what `from_json` would refuse is refused."""
         row = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
-        row["layers"] = [layer.to_json() for layer in self.layers]
+        row["layers"] = layers = [layer.to_json() for layer in self.layers]
+        if calls := _told_once(layers):
+            row["calls"] = calls
         row["provenance"] = self.provenance.value
         if self.failed is not None:
             row.update(failed=self.failed.text, cause=self.failed.cause.value)
@@ -133,6 +135,7 @@ class Measurement:
             raise DataError(f"a row is an object with layers and energy_j_per_step: {shown(row)}")
         fields = Fields(row)
         layers = fields.items("layers", least=1, most=MOST_LAYERS)
+        calls = [Work.from_json(call, place) for place, call in fields.items("calls")]
         reason = fields.text("failed", "")
         failed = Failure.from_json(reason, row.get("cause")) if reason else None
         # What a meter read, not what a tool wrote: such rows are left out, not the whole file.
@@ -149,7 +152,9 @@ class Measurement:
         if failed is None and energy_j is None:
             raise DataError("energy_j_per_step is missing: give it, or the reason as `failed`")
         return cls(
-            layers=tuple(Layer.from_json(layer, where=place) for place, layer in layers),
+            layers=tuple(
+                Layer.from_json(layer, where=place, calls=calls) for place, layer in layers
+            ),
             energy_j_per_step=energy_j,
             time_s_per_step=time_s,
             idle_j_per_step=fields.number("idle_j_per_step", None, least=0.0, most=MOST_J),
@@ -209,6 +214,20 @@ def utc(moment: float) -> str:
     return datetime.fromtimestamp(moment, timezone.utc).isoformat(timespec="seconds")
 
 
+def _told_once(layers: Sequence[dict[str, Json]]) -> list[Json]:
+    """Take calls out of layers, whose work is their numbers then: networks repeat them."""
+    numbers: dict[str, int] = {}
+    calls: list[Json] = []
+    for layer in layers:
+        work = [(repr(call), call) for call in layer.get("work", ())]
+        for text, call in work:
+            if numbers.setdefault(text, len(calls)) == len(calls):
+                calls.append(call)
+        if work:
+            layer["work"] = [numbers[text] for text, _ in work]
+    return calls
+
+
 def _sizes(layer: Layer) -> str:
     return ", ".join(f"{name}={width}" for name, width in layer.widths.items())
 
@@ -238,8 +257,8 @@ def _without_nan(value: Json) -> Json:
         return {str(key): _without_nan(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_without_nan(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+    if isinstance(value, float):
+        return brief(value) if math.isfinite(value) else None
     return value
 
 

@@ -1,7 +1,8 @@
-"""Threads: fits are made with one, since on matrices this small several wait for each other.
+"""Threads: one fits and estimates, since on matrices this small several wait for each other.
 
-A fit of 40 networks takes several times as long with two threads on two cores that others use, too.
-What runs besides fits, such as training on a device, keeps the threads that it has.
+A fit of 40 networks takes several times as long with two threads on two cores that others use, too,
+and so does an estimate of a deep network from a survey. What runs besides, such as training on a
+device, keeps the threads that it has.
 """
 
 from __future__ import annotations

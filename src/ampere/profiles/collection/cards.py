@@ -16,12 +16,14 @@ from ampere.core.training import Training, stated_training
 from ampere.core.types import Json
 from ampere.errors import AmpereError
 from ampere.estimators.base import usable
+from ampere.estimators.survey import is_survey
 from ampere.meters.base import Provenance
 from ampere.profiles.leave_one_out import Validation, validate
 from ampere.profiles.library import Entry
 
 CHEAP_ROWS = 200  # whose fit takes seconds at most, so that a whole folder can be asked
 MOST_TRAININGS = 3  # in a line
+ANY_MODEL = "any model"  # what a survey was made for
 SWITCHES = (  # settings that are worth a word where they are not as usual
     ("compile", "True", "compiled"),
     ("tf32", "True", "TF32"),
@@ -116,8 +118,9 @@ class Card:
 
     @property
     def made_for(self) -> str:
-        """What it was made for, as the file says."""
-        return str(self.entry.profile.header.model or "")
+        """What it was made for, as the file says; a survey for whatever is asked about."""
+        profile = self.entry.profile
+        return ANY_MODEL if is_survey(profile.measurements) else str(profile.header.model or "")
 
     @property
     def begun(self) -> str:

@@ -222,7 +222,8 @@ class Recorder(TorchFunctionMode):
 
 
 WITHOUT_REENTRY = "_checkpoint_without_reentrant_generator"  # what torch runs around a block
-LOOKS = frozenset(("__bool__", "__int__", "__float__", "__index__", "item", "tolist"))
+_CASTS = ("__bool__", "__int__", "__float__", "__index__", "item", "tolist")
+LOOKS = frozenset((*_CASTS, "__contains__", "is_nonzero", "equal", "allclose"))
 _HOMES = {
     "torch": torch,
     "torch.Tensor": torch.Tensor,
