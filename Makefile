@@ -107,7 +107,7 @@ docs: $(DOCS)/.installed  ## build the site of the docs into build/site; a broke
 
 docs-check: setup docs  ## follow every tutorial as it stands, run the snippets of all pages, check the spelling; half an hour, leave the machine alone
 	$(DOCS)/bin/codespell --ignore-words website/words.txt README.md CHANGELOG.md CODE_OF_CONDUCT.md SECURITY.md docs/*.md docs/tutorials docs/reference docs/paper/*.md paper/README.md
-	$(BIN)/python -m pytest -n 0 -m 'slow or not slow' tests/system/test_tutorials.py tests/system/test_snippets.py tests/system/test_shown_commands.py tests/system/test_reference.py tests/system/test_docs.py tests/system/test_site.py
+	$(BIN)/python -m pytest -n 0 -m 'slow or not slow' tests/system/test_tutorials.py tests/system/test_snippets.py tests/system/test_shown_commands.py tests/system/test_shown_output.py tests/system/test_reference.py tests/system/test_docs.py tests/system/test_site.py
 
 benchmarks: setup $(INTEGRATIONS)/.installed $(JAX)/.installed  ## the tables in docs/paper, with RECORDED=DIR; takes nine hours, leave the machine alone
 	@test -d "$(RECORDED)" || (echo "say where published energies are: make benchmarks RECORDED=DIR"; exit 1)

@@ -13,6 +13,7 @@ import ampere
 
 PATH = "lenet5.ampere"
 MODEL = "zoo:lenet5"
+VAGUE = 3.0  # an interval from an end to one that is so many times as much: mostly a busy machine
 
 
 def main() -> None:
@@ -45,6 +46,10 @@ def main() -> None:
     print(f"\n{evaluation.by_model('flops').text()}\n")
     print(evaluation)
     print("\nPer training step of a batch of 10; data loading and validation are not included.")
+    low_j, high_j = profile.estimate(MODEL).energy_j_interval
+    if high_j > VAGUE * low_j:
+        print("\nThese intervals are wide, mostly since other programs ran: see `ampere doctor`,")
+        print(f"then delete {PATH} and run it again when the machine is quiet.")
     print("\nNext: .venv/bin/ampere estimate 'zoo:lenet5(channels=[3,8])'", end="")
     print(f" --profile {PATH} --steps 2000 --battery-wh 15")
 

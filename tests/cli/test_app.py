@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 import ampere
 from cli.runner import ampere_process, check_bad_line, run
 from golden_files import agreed
@@ -93,3 +95,10 @@ def test_a_shell_is_told_how_to_complete() -> None:
 
 def test_quiet_and_verbose_exclude_each_other() -> None:
     check_bad_line("--quiet --verbose zoo", 2, "give either --quiet or --verbose")
+
+
+def test_what_commands_are_for_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In 80 columns; the first line of a docstring that is longer would end in dots."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for line in (["--help"], ["devices", "--help"], ["fleet", "--help"]):
+        assert "..." not in run(*line).stdout.partition("Commands:")[2]

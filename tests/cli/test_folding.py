@@ -91,3 +91,12 @@ def test_as_agreed() -> None:
     text = "\n".join(shown(run("zoo").stdout, 80)) + "\n"
     assert not re.search(r"[^\n]{81}", text)
     assert text == agreed("zoo_80.txt", text)
+
+
+def test_operations_that_are_joined_are_divided_behind_a_plus() -> None:
+    rows = [("1", "+131.9 %", "hidden conv2d3x3+batchnorm2d+relu @inx8x8")]
+    assert shown(table(("points", "error", "kind"), rows, ">><"), 40)[2:] == [
+        "     1  +131.9 %  hidden conv2d3x3+",
+        "                  batchnorm2d+relu",
+        "                  @inx8x8",
+    ]

@@ -155,3 +155,12 @@ def test_an_optimizer_is_itself_whatever_its_letters(name: str, net: Path) -> No
 
 def test_an_optimizer_that_is_none_is_refused(net: Path) -> None:
     check_bad_line("layers net.py:Net --optimizer Lion", 1, "unknown optimizer 'lion'")
+
+
+def test_an_interval_that_says_nothing_does_not_choose_the_unit(profile: Path) -> None:
+    sure = ampere.Profile.load(profile).estimate(WIDE, steps=2000)
+    unsure = replace(sure, energy_j_std=3 * sure.energy_j)
+    head, _, first, second = table_of(repr(Lineup((("sure", sure), ("unsure", unsure)))))
+    assert table_of(repr(Lineup((("sure", sure),))))[0].split() == head.split()
+    assert first.split()[1] == second.split()[1] == f"{sure.energy_j:.3f}"
+    assert second.count("J") == 2  # both ends of its interval have their units

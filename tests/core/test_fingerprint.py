@@ -81,8 +81,8 @@ def test_the_refusal_reads_well():
     assert str(caught.value) == (
         "measurements of different devices do not mix: cores is 2 here, 8 there;"
         " amp is not set here, on there; threads is 2 here, not set there:"
-        " profile each device into a file of its own; any_device=True, in a shell"
-        " --any-device, mixes them all the same"
+        " profile each device into a file of its own; --any-device (in Python"
+        " any_device=True) mixes them all the same"
     )
 
 

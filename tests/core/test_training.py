@@ -80,3 +80,8 @@ def test_rows_of_others_need_not_say() -> None:
     assert stated_training(rows) is None
     with pytest.raises(ModelError, match="does not say how it is trained"):
         training_of(rows)
+
+
+@pytest.mark.parametrize("name", ["AdamW", "ADAMW", " adamw "])
+def test_an_optimizer_is_itself_whatever_its_letters(name: str) -> None:
+    assert Training(optimizer=name) == Training(optimizer="adamw")

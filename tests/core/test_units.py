@@ -82,3 +82,20 @@ def test_a_column_has_one_unit_and_keeps_its_order(values: list[float]) -> None:
 
 def test_several_of_the_same_are_counted() -> None:
     assert [units.times("x", n) for n in (1, 3)] == ["x", "x ×3"]
+
+
+@pytest.mark.parametrize(
+    ("times_s", "unit", "texts"),
+    [
+        ([0.5, 12.0], "s", ["0.50", "12.00"]),
+        ([599.0, 1.0], "s", ["599.0", "1.0"]),
+        ([600.0, 90.0, math.nan], "min", ["10.00", "1.50", "unknown"]),
+        ([36000.0, 1800.0], "h", ["10.00", "0.50"]),
+        ([864000.0, 8640000.0], "d", ["10.0", "100.0"]),
+        ([864e6], "d", ["10000.0"]),
+    ],
+)
+def test_long_times_are_told_in_minutes_hours_and_days(
+    times_s: list[float], unit: str, texts: list[str]
+) -> None:
+    assert units.same_time(times_s) == (unit, texts)

@@ -388,8 +388,8 @@ def test_who_accepts_it_never_loses_a_round() -> None:
 
 STRESS = Process("stress", 4242, 0.95)
 ADVICE = (
-    "; end that, wait, or measure all the same with Effort(accept_busy=True), in a shell"
-    " --accept-busy"
+    "; end that, wait, or measure all the same with --accept-busy"
+    " (in Python Effort(accept_busy=True))"
 )
 
 

@@ -3,9 +3,14 @@
 import ast
 import py_compile
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+import ampere
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -50,3 +55,16 @@ def test_plain_data_needs_no_framework_and_finds_the_known_cost():
     assert error is not None
     assert abs(float(error[1])) < 2
     assert "simulated, not measured" in done.stdout
+
+
+@pytest.mark.parametrize("vague", [3.0, 1.01])
+def test_the_demo_goes_through_and_says_if_it_knows_little(vague, tmp_path, monkeypatch, capsys):
+    """On a device that nobody keeps busy; with another measure of what is vague."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ampere, "LocalDevice", lambda: ampere.open_device("simulated:xavier"))
+    demo = runpy.run_path(str(EXAMPLES / "01_lenet5.py"))
+    monkeypatch.setitem(demo["main"].__globals__, "VAGUE", vague)
+    demo["main"]()
+    text = capsys.readouterr().out
+    assert "5 unseen models" in text
+    assert ("delete lenet5.ampere" in text) == (vague < 2)

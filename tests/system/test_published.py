@@ -392,8 +392,8 @@ SOURCES = {
         "README",
         budgets_of_gates,
         {
-            "# energy budgets held by a gate: # exceeded, by at most # %, in replays of jobs of"
-            " seconds whose validation was told; untold #, by up to # %": lambda spent: [
+            "Of # energy budgets that a gate watched, to stop a run in time, # were exceeded, by at"
+            " most # %; where nobody told it of validation #, by up to # %": lambda spent: [
                 len(spent["budgets"]),
                 *(
                     number

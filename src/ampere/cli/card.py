@@ -28,7 +28,10 @@ def card(
     ] = "",
     as_json: AsJson = False,
 ) -> str:
-    """Say what a run has emitted, as a snippet for the model's card on the Hugging Face Hub."""
+    """Say what a run has emitted, for a model's card.
+
+    A snippet for its README on the Hugging Face Hub.
+    """
     from ampere.core.boundary.files import read_text
     from ampere.core.rates import parse_carbon
     from ampere.gates.card import make_card

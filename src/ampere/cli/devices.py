@@ -121,7 +121,7 @@ def compare(
 
 DEVICES = Group(
     "devices",
-    "Keep profiles of many devices in a folder, and compare a model over them.",
+    "Keep profiles of many devices, and compare.",
     (
         Command(list_, "ampere devices list fleet"),
         Command(show, "ampere devices show fleet xavier"),

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     Ask: TypeAlias = Callable[["Subject"], Estimate]
 
 _NO_PROFILE = (
-    "--profile FILE is missing; --like-devices can do without it, but not with --after-steps or"
-    " --method paper"
+    "--profile FILE is missing; `ampere profile MODEL --profile FILE` makes one"
+    " (--like-devices DIR can do without, but not with --after-steps or --method paper)"
 )
 
 

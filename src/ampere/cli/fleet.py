@@ -71,10 +71,10 @@ def up(
     ] = Path("fleet-workers"),
     tls: Certificates = None,
 ) -> str:
-    """Start a scheduler that devices of a fleet can join, and keep it until Ctrl-C.
+    """Start a scheduler that devices of a fleet can join.
 
-    It decides nothing: `ampere fleet run` does, and keeps the logbook. If it is killed, start it
-    again: workers and runs wait for it.
+    It runs until Ctrl-C. It decides nothing: `ampere fleet run` does, and keeps the logbook. If it
+    is killed, start it again: workers and runs wait for it.
     """
     from ampere.fleet.files.members import read_fleet
     from ampere.integrations.crew import Crew
@@ -142,9 +142,10 @@ def join(
     tls: Certificates = None,
     patience: Patience = 300.0,
 ) -> str:
-    """Let this device join a fleet as a worker: it trains what it is sent, one chunk at a time.
+    """Let this device join a fleet as a worker.
 
-    It sends its fingerprint, joules and checkpoints; it is sent networks as data, never code.
+    It trains what it is sent, one chunk at a time. It sends its fingerprint, joules and
+    checkpoints; it is sent networks as data, never code.
     """
     from ampere.core.workloads import Settings
     from ampere.integrations.crew import folder_of
@@ -198,12 +199,12 @@ def run(
     ] = False,
     as_json: AsJson = False,
 ) -> str:
-    """Have a plan run: one chunk of a job a device, checkpointed, every joule in a logbook.
+    """Have a plan run by the devices of a fleet.
 
-    Devices that are lost, batteries that are flat and estimates that were too low have the rest
-    planned again. Whatever is killed: give the same command again, and it goes on from the logbook.
-    A plan by `ampere schedule --after` takes the place of an older one. Exit code 1 while jobs are
-    left.
+    One chunk of a job a device, checkpointed, every joule in a logbook. Devices that are lost,
+    batteries that are flat and estimates that were too low have the rest planned again. Whatever is
+    killed: give the same command again, and it goes on from the logbook. A plan by `ampere schedule
+    --after` takes the place of an older one. Exit code 1 while jobs are left.
     """
     from ampere.fleet.files.jobs import read_jobs
     from ampere.fleet.files.members import read_fleet
@@ -250,7 +251,10 @@ def status(
     ),
     as_json: AsJson = False,
 ) -> str:
-    """Say how a run stands, from its logbook alone: also while it runs, or after a crash."""
+    """Say how a run stands.
+
+    From its logbook alone: also while it runs, or after a crash.
+    """
     from ampere.fleet.runs.logbook import read_logbook
     from ampere.fleet.runs.overview import overview, overview_json
 

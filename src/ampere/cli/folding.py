@@ -1,7 +1,8 @@
 """Folding: long lines as a terminal shows them best; what is piped stays as it is.
 
 Facts go on below where their text begins, after their name or names. In tables wide columns of
-words are made narrower, and their cells go on below. Commands to be copied and JSON stay.
+words are made narrower, and their cells go on below; names of operations that are joined by `+` are
+divided there. Commands to be copied and JSON stay.
 """
 
 from __future__ import annotations
@@ -13,7 +14,14 @@ from collections.abc import Iterator, Sequence
 
 FACT = re.compile(r"\S.*  +(?=\S)")  # its name or names, and the gap before its text
 RULE = re.compile(r"─+")  # below the heads of a table, and above its total
+JOINT = r"(?<=[a-z\d]\+)(?=[a-z])"  # conv2d3x3+relu may go on below after its +
 GAP = 2  # blanks between columns
+
+
+class _Cell(textwrap.TextWrapper):
+    """Words of a table's cell, and those that a `+` joins."""
+
+    wordsep_simple_re = re.compile(rf"(\s+)|{JOINT}")
 
 
 def folded(text: str) -> str:
@@ -95,7 +103,7 @@ def _widths(cells: Sequence[Sequence[str]], is_left: Sequence[bool], room: int) 
     widths, least = [], []
     for column, left in zip(zip(*cells, strict=True), is_left, strict=True):
         head, *others = (cell.strip() for cell in column)
-        words = [word for cell in (others if left else ()) for word in cell.split()]
+        words = re.split(rf"\s+|{JOINT}", " ".join(others)) if left else []
         widths.append(max(map(len, (head, *others))))
         least.append(max(map(len, (*head.split(), *(words if left else others))), default=0))
     while sum(widths) > room:
@@ -108,7 +116,10 @@ def _widths(cells: Sequence[Sequence[str]], is_left: Sequence[bool], room: int) 
 
 def _row(row: Sequence[str], widths: Sequence[int], is_left: Sequence[bool]) -> list[str]:
     """A row of the table, as many lines high as its highest cell."""
-    folds = [_wrapped(cell.strip(), max(1, width)) for cell, width in zip(row, widths, strict=True)]
+    folds = [
+        _Cell(max(1, width), break_long_words=False, break_on_hyphens=False).wrap(cell.strip())
+        for cell, width in zip(row, widths, strict=True)
+    ]
     lines = []
     for i in range(max(1, *map(len, folds))):
         parts = [fold[i] if i < len(fold) else "" for fold in folds]

@@ -71,9 +71,9 @@ def gate(
     rates: Rates = Rates(),
     as_json: AsJson = False,
 ) -> str:
-    """Will a training job fit into its budget? Allows, warns or refuses; says what would fit.
+    """Will a training job fit into its budget?
 
-    Exit code 1 where it is refused.
+    Allows, warns or refuses; says what would fit. Exit code 1 where it is refused.
     """
     from ampere.gates.opening import Wish, look_before
     from ampere.gates.outlook import Decision

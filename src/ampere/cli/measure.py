@@ -27,7 +27,10 @@ def measure(
     again: Sittings = Sittings(),
     as_json: AsJson = False,
 ) -> str:
-    """Meter the training step of a model itself, or batches of a data loader."""
+    """Meter a model itself, or a data loader.
+
+    Of a model its training step, of a loader its batches.
+    """
     if loader is not None:
         if model is not None or training != TrainingOptions() or again != Sittings():
             raise typer.BadParameter("--loader is metered by itself: leave MODEL and training out")

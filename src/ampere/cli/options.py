@@ -102,11 +102,6 @@ def known_runtime(name: str | None) -> str | None:
     return name
 
 
-def _small_letters(name: str | None) -> str | None:
-    """An optimizer as torch spells it, AdamW, is the same one."""
-    return None if name is None else name.strip().lower()
-
-
 def _one_or_several(text: str | None) -> str | None:
     """Refuse 3,64,64: commas stand between inputs, but sizes of one may be meant."""
     sizes = (text or "").strip().split(",")
@@ -187,7 +182,6 @@ class TrainingOptions:
         typer.Option(
             metavar="NAME",
             help="sgd, momentum, adam, adamw or rmsprop. Default: sgd, or the profile's own.",
-            callback=_small_letters,
         ),
     ] = None
     loss: Annotated[

@@ -81,11 +81,11 @@ def schedule(
     ] = False,
     as_json: AsJson = False,
 ) -> str:
-    """Plan which device trains what, and when, with as few joules as possible.
+    """Plan which device trains what, and when.
 
-    Every battery holds for its whole queue, and every deadline is kept, each with the asked
-    probability. Exit code 3 where some jobs fit nowhere: the plan of all others is printed and
-    written all the same, with the least change that would let them fit.
+    With as few joules as possible. Every battery holds for its whole queue, and every deadline is
+    kept, each with the asked probability. Exit code 3 where some jobs fit nowhere: the plan of all
+    others is printed and written all the same, with the least change that would let them fit.
 
     With --after, what ran is left out, batteries are as its logbook told last (but those that were
     --charged), and plans know what was metered; times in both files count from when the run began.

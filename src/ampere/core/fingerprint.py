@@ -65,8 +65,8 @@ def refuse_to_mix(ours: Fingerprint, theirs: Fingerprint) -> None:
         told = sorted(differences, key=lambda each: "not set" in each)  # what both know comes first
         raise FingerprintError(
             f"measurements of different devices do not mix: {'; '.join(told)}:"
-            " profile each device into a file of its own; any_device=True, in a shell"
-            " --any-device, mixes them all the same"
+            " profile each device into a file of its own; --any-device (in Python"
+            " any_device=True) mixes them all the same"
         )
 
 

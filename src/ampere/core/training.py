@@ -32,7 +32,7 @@ class Training:
 
     Args:
         batch_size: Samples of a step.
-        optimizer: sgd, momentum, adam, adamw or rmsprop.
+        optimizer: sgd, momentum, adam, adamw or rmsprop, whatever their case.
         loss: By name (`auto` takes what fits the outputs), or a function of what the model returns.
         dtype: Of parameters and inputs; None is the model's own.
         amp: Automatic mixed precision: operations that allow it run in bfloat16.
@@ -51,6 +51,7 @@ class Training:
             )
         if self.dtype is not None and self.dtype not in DTYPES:
             raise ModelError(f"unknown dtype {self.dtype!r}: use one of {', '.join(DTYPES)}")
+        object.__setattr__(self, "optimizer", self.optimizer.strip().lower())  # torch: AdamW
 
     def but(self, **changes: Any) -> Training:
         """The same, but for what is given: None leaves a setting as it is."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 UNKNOWN = "unknown"
 HOUR_J = 3600.0  # a watt-hour
+LONG = 10  # so many minutes, hours or days, and a column is told in them
 CENT, LEAST_MONEY = 0.01, 1e-12  # less money is none
 
 _PREFIXES = {-9: "n", -6: "µ", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
@@ -105,6 +106,19 @@ def same_unit(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
         for value in values
     ]
     return f"{_PREFIXES[power]}{unit}", texts
+
+
+def same_time(values: Sequence[float]) -> tuple[str, list[str]]:
+    """A column of seconds; what is long is told in minutes, hours or days, not in ks."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if largest >= LONG * size:
+            _, decimals = _scale(min(largest / size, 999), digits=4)
+            return unit, [
+                _rounded(value / size, decimals) if math.isfinite(value) else UNKNOWN
+                for value in values
+            ]
+    return same_unit(values, "s")
 
 
 def prefix_of(largest: float, unit: str) -> tuple[str, float]:

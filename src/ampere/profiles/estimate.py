@@ -208,8 +208,8 @@ class Estimate:
         shares = [energy / self.energy_j if self.energy_j else math.nan for energy in energies]
         n = len(costs)
         unit, texts = units.same_unit([*energies, self.energy_j, *stds, self.energy_j_std], "J")
-        time_unit, time_texts = units.same_unit(
-            [math.nan if time is None else time for time in (*times, self.time_s)], "s"
+        time_unit, time_texts = units.same_time(
+            [math.nan if time is None else time for time in (*times, self.time_s)]
         )
         columns = (texts[: n + 1], texts[n + 1 :], map(units.percent, [*shares, 1.0]), time_texts)
         numbers = list(zip(*columns, strict=True))

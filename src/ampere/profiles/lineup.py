@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ampere.core import units
@@ -57,15 +58,16 @@ class Lineup:
 
     def _page(self) -> Page:
         estimates = [estimate for _, estimate in self.estimates]
-        ends = [estimate.energy_j_interval for estimate in estimates]
         energies = [estimate.energy_j for estimate in estimates]
         n = len(estimates)
-        unit, texts = units.same_unit([*energies, *(end for pair in ends for end in pair)], "J")
+        ends = [end for each in estimates if _is_told(each) for end in each.energy_j_interval]
+        unit, texts = units.same_unit([*energies, *ends], "J")
         wh_unit, hours = units.same_unit([energy / 3600 for energy in energies], "Wh")
         seconds = [math.nan if each.time_s is None else each.time_s for each in estimates]
-        s_unit, times = units.same_unit(seconds, "s")
+        s_unit, times = units.same_time(seconds)
+        limits = zip(texts[n::2], texts[n + 1 :: 2], strict=True)
         intervals = [
-            f"{low} – {high}" for low, high in zip(texts[n::2], texts[n + 1 :: 2], strict=True)
+            " – ".join(next(limits) if _is_told(each) else _with_units(each)) for each in estimates
         ]
         names = [shortened(name, NAME) for name, _ in self.estimates]
         first = estimates[0]
@@ -98,6 +100,15 @@ class Lineup:
                     text = f"{rate.text(rate.of(estimate.energy_j))} at {rate}"
                     facts.append((title, f"{name}: {text}"))
         return sorted(facts, key=lambda fact: fact[0])
+
+
+def _is_told(estimate: Estimate) -> bool:
+    """Its interval says something: one that does not shall not choose the unit of all others."""
+    return estimate.energy_j_std <= estimate.energy_j
+
+
+def _with_units(estimate: Estimate) -> Iterable[str]:
+    return map(units.joules, estimate.energy_j_interval)
 
 
 def _share(estimate: Estimate, first: Estimate) -> str:

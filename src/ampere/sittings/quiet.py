@@ -146,7 +146,7 @@ class Guard:
             if patience_s <= 0:
                 raise Busy(
                     f"{self._why}; end that, wait, or measure all the same with"
-                    " Effort(accept_busy=True), in a shell --accept-busy"
+                    " --accept-busy (in Python Effort(accept_busy=True))"
                 )
             if not busy:
                 return

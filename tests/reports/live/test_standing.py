@@ -151,6 +151,14 @@ def test_joules_in_the_unit_of_the_budget(budget: str, budget_j: float | None, s
     assert Amounts.of([history]).text(17000.0) == shown
 
 
+def test_what_was_spent_has_its_own_unit() -> None:
+    """A budget that is not drawn does not choose it: 0.0442 kJ."""
+    history = History()
+    history.learn(started(budget="20kJ", budget_j=20e3))
+    history.learn(replace(LAST, spent_j=44.2))
+    assert Amounts.spent([history]).text(history.spent_j) == "44.2 J"
+
+
 def test_numbers_are_short() -> None:
     told = [short(value) for value in (0.0, 1e-9, 0.0123456, 4.8, 99.96, 125.4, 123456.0)]
     assert told == ["0", "<0.001", "0.0123", "4.8", "100", "125", "123,456"]

@@ -173,7 +173,7 @@ class Comparison:
         estimates = [standing.estimate for standing in self.standings]
         unit, joules = units.same_unit([each.energy_j for each in estimates], "J")
         times = [math.nan if each.time_s is None else each.time_s for each in estimates]
-        time_unit, seconds = units.same_unit(times, "s")
+        time_unit, seconds = units.same_time(times)
         headers = (
             *("name", "device", "joules", f"energy ({unit})", "90 % interval"),
             *(f"time ({time_unit})", "90 % interval", "remark"),

@@ -23,9 +23,17 @@ class Amounts:
     def of(cls, histories: Iterable[History]) -> Amounts:
         """In watt hours, or in joules if that is how a budget was written."""
         told = list(histories)
-        in_joules = any(_is_in_joules(each) for each in told)
-        largest_j = max((_largest_j(each) for each in told), default=0.0)
-        if in_joules:
+        return cls._for(told, max(map(_largest_j, told), default=0.0))
+
+    @classmethod
+    def spent(cls, histories: Iterable[History]) -> Amounts:
+        """The same for a picture of what was spent, without budgets and forecasts."""
+        told = list(histories)
+        return cls._for(told, max((each.spent_j for each in told), default=0.0))
+
+    @classmethod
+    def _for(cls, histories: Iterable[History], largest_j: float) -> Amounts:
+        if any(map(_is_in_joules, histories)):
             return cls(*units.prefix_of(largest_j, "J"))
         unit, size = units.prefix_of(largest_j / J_PER_WH, "Wh")
         return cls(unit, size * J_PER_WH)

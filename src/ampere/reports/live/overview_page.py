@@ -61,7 +61,7 @@ def _panel(run: Run, standing: Standing, linked: bool) -> Panel:
 
 def _together(runs: Sequence[Run]) -> list[Part]:
     shown = runs[:MOST_LINES]
-    amounts = Amounts.of(run.history for run in shown)
+    amounts = Amounts.spent(run.history for run in shown)
     lines = []
     for number, run in enumerate(shown):
         points = run.history.curve.points
