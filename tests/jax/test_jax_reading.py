@@ -157,8 +157,15 @@ def test_a_loop_counts_as_often_as_it_runs() -> None:
 
 
 OWN = """
-from flax import nnx
+from flax import linen, nnx
 from nnx_models import MODELS
+
+class Linen(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        return linen.Dense(3)(x)
+
+ready = Linen()
 
 def residual(): return MODELS["residual"][0](rngs=nnx.Rngs(0))
 def recurrent(): return MODELS["recurrent"][0](rngs=nnx.Rngs(0))
@@ -194,15 +201,10 @@ def test_whose_model_it_is_is_found_out(tmp_path: Path) -> None:
 
 
 def test_what_is_not_read_is_told_in_a_line(tmp_path: Path) -> None:
-    import flax.linen as linen
-
-    class Linen(linen.Module):
-        @linen.compact
-        def __call__(self, x):  # type: ignore[no-untyped-def]
-            return linen.Dense(3)(x)
-
-    with pytest.raises(ModelError, match=r"Linen is a model of flax.linen, which is not read"):
-        read_whole(Linen(), "5", SMALL)
+    (tmp_path / "own.py").write_text(OWN)
+    for name in ("Linen", "ready"):
+        with pytest.raises(ModelError, match=r"Linen is a model of flax.linen, which is not read"):
+            read_whole(f"{tmp_path}/own.py:{name}", "5", SMALL)
     with pytest.raises(ModelError, match=r"does not run on an input of 4x\(9x9\)"):
         read_whole(make("residual"), "9x9", SMALL)
     with pytest.raises(ModelError, match=r"; flax has channels last, such as 16x16x3$"):
