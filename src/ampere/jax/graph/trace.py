@@ -335,7 +335,7 @@ def _is_variable(leaf: Any) -> bool:
 
 
 def _is_key(var: Any) -> bool:
-    return jax.dtypes.issubdtype(var.aval.dtype, jax.dtypes.prng_key)
+    return bool(jax.dtypes.issubdtype(var.aval.dtype, jax.dtypes.prng_key))
 
 
 def _own_gradient(equation: Any) -> str | None:
