@@ -1,6 +1,7 @@
 """Other runtimes than torch: how well members of families are estimated that MNN or JAX trains.
 
-    python benchmarks/frameworks.py --runtime mnn                  # about 25 minutes on 2 cores
+    python benchmarks/frameworks.py --runtime mnn                  # 6 minutes on 2 quiet cores
+    python benchmarks/frameworks.py --runtime jax                  # half an hour
     python benchmarks/frameworks.py --runtime mnn lenet5 --models 4
     python benchmarks/frameworks.py --runtime jax nnx_residual nnx_transformer nnx_recurrent
     python benchmarks/frameworks.py --runtime jax --missing        # families without results

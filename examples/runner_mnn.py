@@ -1,7 +1,9 @@
 """Measures the networks that `ampere ask` wants measured, with MNN alone: no ampere, no torch.
 
-    ampere ask zoo:cnn5 --profile phone.ampere --runtime mnn > todo.jsonl
+    ampere ask zoo:cnn5 --profile phone.ampere --runtime mnn --provenance modelled > todo.jsonl
     python runner_mnn.py todo.jsonl > done.jsonl
+    ampere tell --profile phone.ampere done.jsonl
+    ampere ask --profile phone.ampere > todo.jsonl          # and so on
 
 Copy it to the device and put your own meter into `joules`. It trains classifiers of convolutions,
 pools and linear layers by SGD; whatever it does not know of a description, or what MNN would pass
@@ -26,7 +28,7 @@ import numpy as np
 from MNN import nn, optim
 from MNN.expr import _F as F  # the wrappers in MNN.expr insert casts, which have no gradient
 
-PROVENANCE = "modelled"  # counter, sensor, battery or external, if a meter says the joules
+PROVENANCE = "modelled"  # as ampere was told; counter, sensor, battery or external, of a meter
 MNN.expr.lazy_eval(True)  # without it an optimiser changes nothing
 RNG = np.random.default_rng(0)
 

@@ -271,7 +271,10 @@ def test_rows_told_twice_count_once() -> None:
 
 def test_rows_of_another_device_or_provenance_are_refused() -> None:
     (row, *_) = answers(ask())
-    with pytest.raises(FingerprintError, match="row 1 has sensor joules, the profile simulated"):
+    with pytest.raises(
+        FingerprintError,
+        match=r"row 1 has sensor joules, the profile simulated ones: .* ask --provenance sensor;",
+    ):
         ampere.tell("p", [replace(row, provenance=Provenance.SENSOR)])
     with pytest.raises(FingerprintError, match=r"row 2 is of device laptop, .* of .*fake"):
         ampere.tell("p", [row, replace(row, device="laptop")])
@@ -386,7 +389,7 @@ def test_the_runner_trains_more_than_chains_and_tells_what_it_does_not() -> None
         ("ask net.py:Net --profile p --batch-size 3", 1, "knows its model"),
         ("ask --profile p", 1, "say it yourself with `ampere ask net.py:Net --profile p`"),
         ("ask --profile p --method paper", 1, "knows its device and how to go on"),
-        ("ask --profile p --per-layer", 1, "knows its device and how to go on"),
+        ("ask --profile p --per-layer", 1, "how to go on: ask without --label, --provenance, "),
         ("ask net.py:Net --profile q --method paper --per-layer", 1, "isolates each kind"),
         ("ask net.py:Net --profile p --measurements 1", 1, "use 2 or more"),
         ("ask --profile p --label phone", 1, "knows its device"),

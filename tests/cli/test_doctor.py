@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterable
 from importlib import metadata
@@ -116,6 +117,21 @@ def test_a_runtime_is_absent_broken_or_there(monkeypatch: pytest.MonkeyPatch) ->
     assert "No module named 'gone'" in half.text
     assert "libfoo.so.1" in broken.text
     assert there.text == metadata.version("numpy")
+
+
+def test_what_a_runtime_prints_of_itself_is_not_heard(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    loaded: Any = object()
+
+    def chatters() -> Any:
+        os.write(1, b"The device supports: nothing")
+        return loaded
+
+    monkeypatch.setattr(runtimes, "RUNTIMES", {"a": RuntimeEntry("a", chatters, ("numpy",))})
+    checkup.look_at_runtimes()
+    os.write(1, b"heard again")
+    assert capfd.readouterr().out == "heard again"
 
 
 def status(name: str, provenance: Provenance, default: bool) -> registry.MeterStatus:

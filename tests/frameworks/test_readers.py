@@ -110,6 +110,12 @@ ready = Net()
 
 
 @pytest.fixture
+def without_flax(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has imported it, whatever was tested before."""
+    monkeypatch.delitem(sys.modules, "flax", raising=False)
+
+
+@pytest.fixture
 def code(tmp_path: Path) -> str:
     (tmp_path / "code.py").write_text(CODE)
     return f"{tmp_path}/code.py"
@@ -129,12 +135,14 @@ def test_a_model_is_read_by_whom_it_belongs_to(other: OtherReader, code: str) ->
     assert models.dialect_of(models.read(f"{code}:torchs")) == "torch"
 
 
+@pytest.mark.usefixtures("without_flax")
 def test_a_factory_is_not_run_where_torch_alone_is_in_use(code: str) -> None:
     assert models.framework_of(f"{code}:others") == "torch"
     module = next(m for name, m in sys.modules.items() if getattr(m, "__file__", "") == code)
     assert module.calls == []
 
 
+@pytest.mark.usefixtures("without_flax")
 def test_a_reader_may_build_without_values(
     other: OtherReader, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

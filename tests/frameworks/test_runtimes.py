@@ -126,6 +126,9 @@ def test_runtimes_do_not_mix_and_only_what_both_have_is_compared() -> None:
         refuse_to_mix(FAKES, TORCHS)
     assert "runtime is fake here, torch there; framework is fake 1.0 here" in str(caught.value)
     assert "compile" not in str(caught.value)
+    assert str(caught.value).endswith(
+        ": say --runtime torch (in Python runtime='torch'), or take another file"
+    )
 
 
 @pytest.mark.parametrize("changes", [{"compile": True}, {"tf32": True}, {"onednn": False}])

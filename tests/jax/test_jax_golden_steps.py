@@ -6,11 +6,13 @@ That of MNN is, too (`tests/mnn`); where it is installed beside JAX, all three a
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from ampere.core.layers import Layer
@@ -19,7 +21,7 @@ from ampere.core.workloads import Settings, Workload
 from ampere.errors import ModelError
 from ampere.programs.program import Key
 from ampere.zoo.families import family_names
-from mnn.cases import CASES, SMALL_FAMILIES, Case
+from mnn.cases import CASES, SMALL_FAMILIES, Case, Own
 from programs.golden import Golden, errors, golden_step
 from programs.networks import family_layers, layers_of
 
@@ -40,6 +42,8 @@ MORE = [
     ("GroupNorm", "maps", lambda: nn.GroupNorm(2, 4)),
     ("ELU", "rows", nn.ELU),
     ("nearest", "maps", lambda: nn.Upsample(scale_factor=2)),
+    ("threshold", "rows", lambda: nn.Softplus(threshold=0.1)),
+    ("addmm", "rows", lambda: Own((8, 8), lambda x, w: torch.addmm(x, x, w, beta=0.5, alpha=2))),
 ]  # fmt: skip
 
 
@@ -130,7 +134,17 @@ def test_a_family_is_trained_alike_by_all_three(name: str) -> None:
     assert between < tolerance
 
 
-def test_what_is_not_translated_is_refused_with_its_layer() -> None:
-    case = Case("fold", "maps", lambda: nn.LPPool2d(2, 2))
-    with pytest.raises(ModelError, match=r"JAX cannot train LPPool2d in layer 0, stem"):
+REFUSED: list[tuple[str, Callable[[], Any], str]] = [
+    ("maps", lambda: nn.LPPool2d(2, 2), "LPPool2d in layer 0, stem"),
+    ("maps", lambda: nn.MaxPool2d(3, dilation=2), "MaxPool2d in layer 0, stem: .* has no gradient"),
+    ("maps", lambda: nn.AvgPool2d(2, divisor_override=3), "divisor_override is not"),
+    ("maps", lambda: lambda x: F.avg_pool2d(x, 2, 2, 0, False, True, 3), "divisor_override is not"),
+    ("rows", lambda: lambda x: x * torch.div(x, 3, rounding_mode="floor"), "torch.div in layer 0"),
+]
+
+
+@pytest.mark.parametrize(("over", "make", "why"), REFUSED, ids=[why for *_, why in REFUSED])
+def test_what_is_not_translated_is_refused_with_its_layer(over: str, make: Any, why: str) -> None:
+    case = Case("refused", over, make)
+    with pytest.raises(ModelError, match=f"JAX cannot train .*{why}"):
         worst(layers_of(case.model(), case.inputs))

@@ -157,8 +157,15 @@ def test_a_loop_counts_as_often_as_it_runs() -> None:
 
 
 OWN = """
-from flax import nnx
+from flax import linen, nnx
 from nnx_models import MODELS
+
+class Linen(linen.Module):
+    @linen.compact
+    def __call__(self, x):
+        return linen.Dense(3)(x)
+
+ready = Linen()
 
 def residual(): return MODELS["residual"][0](rngs=nnx.Rngs(0))
 def recurrent(): return MODELS["recurrent"][0](rngs=nnx.Rngs(0))
@@ -194,17 +201,14 @@ def test_whose_model_it_is_is_found_out(tmp_path: Path) -> None:
 
 
 def test_what_is_not_read_is_told_in_a_line(tmp_path: Path) -> None:
-    import flax.linen as linen
-
-    class Linen(linen.Module):
-        @linen.compact
-        def __call__(self, x):  # type: ignore[no-untyped-def]
-            return linen.Dense(3)(x)
-
-    with pytest.raises(ModelError, match=r"Linen is a model of flax.linen, which is not read"):
-        read_whole(Linen(), "5", SMALL)
+    (tmp_path / "own.py").write_text(OWN)
+    for name in ("Linen", "ready"):
+        with pytest.raises(ModelError, match=r"Linen is a model of flax.linen, which is not read"):
+            read_whole(f"{tmp_path}/own.py:{name}", "5", SMALL)
     with pytest.raises(ModelError, match=r"does not run on an input of 4x\(9x9\)"):
         read_whole(make("residual"), "9x9", SMALL)
+    with pytest.raises(ModelError, match=r"; flax has channels last, such as 16x16x3$"):
+        read_whole(make("residual"), "3x16x16", SMALL)
     with pytest.raises(ModelError, match=r"input is not known"):
         read_whole(make("residual"), None, SMALL)
     with pytest.raises(ModelError, match=r"trained with one of auto"):
@@ -224,3 +228,51 @@ class Scanned(nnx.Module):
 def test_a_loop_of_the_users_own_is_refused_by_name() -> None:
     with pytest.raises(ModelError, match=r"does scan with .*, which is not read"):
         read_whole(nnx.eval_shape(lambda: Scanned(nnx.Rngs(0))), "4", SMALL)
+
+
+class Keyed(nnx.Module):
+    """A cell whose carry is begun as flax's pages do, and noise by the model's own hand."""
+
+    def __init__(self, *, noisy: bool, rngs: Any) -> None:
+        self.cell = nnx.GRUCell(5, 8, rngs=rngs)
+        self.head = nnx.Linear(8, 3, rngs=rngs)
+        self.noisy, self.rngs = noisy, rngs
+
+    def __call__(self, x: Any) -> Any:
+        carry = self.cell.initialize_carry(x[:, 0].shape, self.rngs)
+        if self.noisy:
+            carry += jax.random.normal(self.rngs(), carry.shape)
+        for position in range(x.shape[1]):
+            carry, y = self.cell(carry, x[:, position])
+        return self.head(y)
+
+
+def test_keys_that_nothing_is_drawn_from_are_left_out() -> None:
+    quiet, noisy = (
+        nnx.eval_shape(lambda noisy=noisy: Keyed(noisy=noisy, rngs=nnx.Rngs(0)))
+        for noisy in (False, True)
+    )
+    layers = read(quiet, "3x5", SMALL)
+    assert [layer.kind.operation for layer in layers] == ["grucell"] * 3 + ["linear"]
+    with pytest.raises(ModelError, match="the model draws random numbers itself, which is not"):
+        read_whole(noisy, "3x5", SMALL)
+
+
+class Category(nnx.Module):
+    """Numbers beside one category for each sample."""
+
+    def __init__(self, rngs: Any) -> None:
+        self.numbers = nnx.Linear(6, 8, rngs=rngs)
+        self.table = nnx.Embed(9, 8, rngs=rngs)
+        self.head = nnx.Linear(16, 3, rngs=rngs)
+
+    def __call__(self, x: Any, category: Any) -> Any:
+        both = [nnx.relu(self.numbers(x)), self.table(category[:, 0])]
+        return self.head(jax.numpy.concatenate(both, axis=-1))
+
+
+def test_a_table_may_be_read_at_one_place_for_each_sample() -> None:
+    model = nnx.eval_shape(lambda: Category(nnx.Rngs(0)))
+    layers = read(model, "6, 1:int64<9", SMALL)
+    assert [layer.kind.operation for layer in layers] == ["linear", "embed", "linear"]
+    make_trainer(Workload(layers)).step()

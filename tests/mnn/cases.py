@@ -244,6 +244,7 @@ CASES = [
         log_softmax=lambda x: F.log_softmax(x, -1),
         dropout=lambda x: F.dropout(x, 0.0),
         rsub=lambda x: 1 - x,
+        rsub_alpha=lambda x: torch.rsub(x, x * x, alpha=3),
         radd=lambda x: 2 + x,
         rmul=lambda x: 2 * x,
         rdiv=lambda x: 1 / (x * x + 1),

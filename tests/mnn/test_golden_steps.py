@@ -28,7 +28,7 @@ ALIASES = """clip clamp_ clamp_min elu_ leaky_relu_ hardtanh_ sigmoid_ tanh_ har
     __iadd__ __isub__ __imul__ __itruediv__ __rmatmul__ subtract multiply divide true_divide __abs__
     masked_fill_ type_as concat split_with_sizes broadcast_to expand_as swapaxes swapdims unflatten
     ravel mm embedding Dropout Identity __add__ __ge__ __gt__ __le__ __lt__ __matmul__ __mul__
-    __neg__ __radd__ __rmul__ __sub__ __truediv__ eq reshape rsub to"""
+    __neg__ __radd__ __rmul__ __sub__ __truediv__ eq reshape to"""
 
 
 @functools.cache

@@ -70,6 +70,11 @@ REFUSED = [
     ("maps", lambda: nn.Conv2d(4, 4, 3, padding_mode="circular", padding=1), "pad with zeros"),
     ("maps", lambda: nn.MaxPool2d(3, 2, 1), "MaxPool2d in layer 0, stem: its gradients are wrong"),
     ("maps", lambda: nn.MaxPool2d(3, 2, ceil_mode=True), "rounds up"),
+    ("maps", lambda: lambda x: F.avg_pool2d(x, 3, 2, 0, True), "has gaps, or rounds"),
+    ("maps", lambda: lambda x: F.avg_pool2d(x, 2, 2, 0, False, True, 3), "number of its own"),
+    ("maps", lambda: nn.AvgPool2d(2, divisor_override=3), "divides by a number"),
+    ("rows", lambda: nn.Softplus(threshold=0.1), "a line from below 20 on"),
+    ("rows", lambda: lambda x: torch.div(x, 0.1, rounding_mode="floor") + x, "it rounds"),
     ("maps", lambda: nn.AdaptiveAvgPool2d(3), "no multiple"),
     ("maps", lambda: nn.BatchNorm2d(4, affine=False), "no scale"),
     (
@@ -87,6 +92,19 @@ REFUSED = [
 def test_what_mnn_cannot_train_is_refused(name: str, make: Any, why: str) -> None:
     with pytest.raises(ModelError, match=why) as refused:
         trainer_of(over(name, make), {"maps": "3x8x8", "rows": "6", "tokens": "5x6"}[name])
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("error", [TypeError("'NoneType' object\nis not"), KeyError()])
+def test_what_an_operation_stumbles_over_is_told_with_its_layer(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumble(call: Any) -> Any:
+        raise error
+
+    monkeypatch.setitem(registry.BY_NAME, "relu", Operation(("relu",), stumble, "nothing"))
+    with pytest.raises(ModelError, match=r"mnn cannot train .*relu in layer 0, conv1: ") as refused:
+        MnnTrainer(program_of(family_layers("lenet5")))
     assert "\n" not in str(refused.value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from torch import nn
 
 from ampere.core.layers import LayerKind
@@ -39,3 +40,22 @@ def test_another_optimizer_is_another_kind(optimizer: str) -> None:
     ]
     assert f" {optimizer} " in kinds[1].name
     assert kinds[0].name != kinds[1].name
+
+
+class Category(nn.Module):
+    """Numbers beside one category for each sample."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers, self.table = nn.Linear(6, 8), nn.Embedding(9, 8)
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, x: torch.Tensor, category: torch.Tensor) -> torch.Tensor:
+        both = (self.numbers(x).relu(), self.table(category[:, 0]))
+        return self.head(torch.cat(both, dim=-1))  # type: ignore[no-any-return]
+
+
+def test_a_table_may_be_read_at_one_place_for_each_sample() -> None:
+    layers = read(Category(), "6, 1:int64<9", Training(8))
+    table = layers[1].kind
+    assert table.operation == "embedding" and "length" not in table.attributes

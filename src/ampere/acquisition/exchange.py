@@ -268,5 +268,6 @@ def _refuse_strangers(
         if row.provenance is not header.provenance:
             raise FingerprintError(
                 f"row {i} has {row.provenance.value} joules, the profile"
-                f" {header.provenance.value} ones; --any-device mixes them all the same"
+                f" {header.provenance.value} ones: begin one by ampere ask --provenance"
+                f" {row.provenance.value}; --any-device mixes them all the same"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,7 +98,9 @@ def ask(
 
     has_begun = path.exists()
     if has_begun and beginning.is_given:
-        raise DataError(f"{path} knows its device and how to go on: ask without them")
+        names = [f"--{field.name.replace('_', '-')}" for field in fields(beginning)]
+        listed = ", ".join(names)
+        raise DataError(f"{path} knows its device and how to go on: ask without {listed}")
     limit = 40 if measurements is None else measurements
     usual = exchange.asked_training(path) if path.exists() else Training()
     networks = exchange.ask(

@@ -17,6 +17,10 @@ from ampere.core.types import Json
 from ampere.errors import FingerprintError
 
 UNKNOWN = "unknown"
+APART = (
+    "profile each device into a file of its own; --any-device (in Python any_device=True) mixes"
+    " them all the same"
+)
 RUNTIME = "runtime"  # the key of who trains; torch is not named, as when there was nobody else
 
 
@@ -51,9 +55,10 @@ def refuse_to_mix(ours: Fingerprint, theirs: Fingerprint) -> None:
     the other's.
     """
     keys = {*ours.identity, *theirs.identity}
-    differences = []
-    if runtime_of(ours) != runtime_of(theirs):
-        differences = [f"runtime is {runtime_of(ours)} here, {runtime_of(theirs)} there"]
+    differences, remedy = [], APART
+    if (mine := runtime_of(ours)) != (other := runtime_of(theirs)):
+        differences = [f"runtime is {mine} here, {other} there"]
+        remedy = f"say --runtime {other} (in Python runtime={other!r}), or take another file"
         keys = {*ours.identity} & {*theirs.identity} - {RUNTIME}
     differences += [
         f"{key} is {here} here, {there} there"
@@ -64,9 +69,7 @@ def refuse_to_mix(ours: Fingerprint, theirs: Fingerprint) -> None:
     if differences:
         told = sorted(differences, key=lambda each: "not set" in each)  # what both know comes first
         raise FingerprintError(
-            f"measurements of different devices do not mix: {'; '.join(told)}:"
-            " profile each device into a file of its own; --any-device (in Python"
-            " any_device=True) mixes them all the same"
+            f"measurements of different devices do not mix: {'; '.join(told)}: {remedy}"
         )
 
 

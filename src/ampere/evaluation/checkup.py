@@ -9,10 +9,12 @@ Each look stands alone: what it cannot do is a finding itself, and the others ar
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
@@ -180,7 +182,8 @@ def look_at_runtimes() -> list[Finding]:
             )
             continue
         try:
-            find_runtime(name)
+            with _hushed():
+                find_runtime(name)
         except DeviceError as error:
             findings.append(Finding(name, FIX, f"{entry.version}, but {error}"))
         except Exception as error:  # a library of it may fail in any way
@@ -190,6 +193,20 @@ def look_at_runtimes() -> list[Finding]:
         else:
             findings.append(Finding(name, OK, entry.version))
     return findings
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """While this is open nobody hears what a C library prints: MNN tells of the processor."""
+    sys.stdout.flush()
+    heard, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(heard, 1)
+        os.close(heard)
+        os.close(nowhere)
 
 
 def look_at_clients() -> list[Finding]:

@@ -170,6 +170,7 @@ def own_name(model: Model) -> ModelName | None:
 
 def made_by(factory: Factory) -> tuple[Reader, Any]:
     """What the user's factory makes, and who reads it."""
+    _refuse_other(factory.make)  # a model that is ready
     for reader in _loaded():
         if (hollow := reader.hollow(factory)) is not None:
             return reader, hollow

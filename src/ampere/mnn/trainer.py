@@ -18,7 +18,7 @@ import numpy as np
 from ampere.core.program.terms import ValueRef
 from ampere.core.program.trees import map_leaves
 from ampere.core.training import PLAIN
-from ampere.errors import MeasurementFailed, ModelError
+from ampere.errors import AmpereError, MeasurementFailed, ModelError
 from ampere.mnn.guard import check_gradients
 from ampere.mnn.holding import Holding
 from ampere.mnn.library import F, constant, plain
@@ -106,7 +106,14 @@ class MnnTrainer:
             return self.holding.part(step, step.op)
         if step.at in self._stops:
             args, options = map_leaves(_cut_off, args), map_leaves(_cut_off, options)
-        return find_operation(step).run(Call(step, args, options, self.holding))
+        call = Call(step, args, options, self.holding)
+        try:
+            return find_operation(step).run(call)
+        except (AmpereError, MemoryError):
+            raise
+        except Exception as error:  # an argument that nobody thought of
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise call.refusal(reason) from error
 
     def _prepare(
         self, values: Sequence[Any], targets: Sequence[Any] | None, rng: np.random.Generator

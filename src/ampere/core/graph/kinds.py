@@ -59,7 +59,7 @@ def describe(
         attributes["height"], attributes["width"] = positions[-2:]
     elif len(structure.input) == 2:
         attributes["length"] = positions[-1] if positions else 0
-    elif structure.inputs[0].dtype in ("int64", "int32"):
+    elif structure.input and structure.inputs[0].dtype in ("int64", "int32"):
         attributes["length"] = structure.input[0]
     operation = "+".join(_collapse([_word(call.op) for call in heavy])) or "+".join(words[:3])
     marks = " frozen" if heavy and all(call.frozen for call in heavy) else ""

@@ -1,7 +1,8 @@
 """A model's forward pass as a list of calls: its jaxpr, with standard modules whole.
 
 JAX runs it without values, in training mode, on a copy. Programs inside (jit, custom gradients,
-checkpoints) are opened: XLA compiles them into one as well.
+checkpoints) are opened: XLA compiles them into one as well. What nobody reads is left out, as XLA
+does: the random keys that a recurrent cell is given for a carry of zeros are such.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 from flax import nnx
 from jax.extend.core import Literal
+from jax.interpreters.partial_eval import dce_jaxpr
 
 import jax
 from ampere.core.graph.calls import Value, values_in
@@ -122,7 +124,7 @@ def trace(model: Any, inputs: Inputs, batch: int, dtype: str) -> Trace:
     except Exception as error:
         raise ModelError(
             f"{type(model).__name__} does not run on an input of {batch}x({inputs}):"
-            f" {_reason(error)}"
+            f" {_reason(error)}{_turned(inputs)}"
         ) from error
     return _Walk(recorder, batch, state).trace(program, result, len(args) + len(kwargs))
 
@@ -144,6 +146,15 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {(lines or [''])[0][:200]}"
 
 
+def _turned(inputs: Inputs) -> str:
+    """What to try where maps are given as torch has them."""
+    for spec in inputs:
+        if len(spec.shape) == 3 and spec.shape[0] < spec.shape[2]:
+            last = "x".join(map(str, (*spec.shape[1:], spec.shape[0])))
+            return f"; flax has channels last, such as {last}"
+    return ""
+
+
 class _Walk:
     """Goes through a program, and writes down its calls."""
 
@@ -155,7 +166,7 @@ class _Walk:
         self.is_parameter = [issubclass(kind, nnx.Param) for kind in kinds]
 
     def trace(self, program: Any, result: Any, inputs: int) -> Trace:
-        jaxpr = program.jaxpr
+        jaxpr, _ = dce_jaxpr(program.jaxpr, [True] * len(program.jaxpr.outvars), instantiate=True)
         held = jaxpr.invars[: len(jaxpr.invars) - inputs]
         fed = jaxpr.invars[len(held) :]
         known: dict[Any, Any] = {var: Value(0, (i,)) for i, var in enumerate(fed)}
@@ -236,6 +247,9 @@ class _Walk:
         call.outputs = {paths[i]: shape for i, shape in enumerate(noted.shapes)}
 
     def _fill_primitive(self, call: TracedCall, equation: Any, operands: list[Any]) -> None:
+        if any(map(_is_key, (*equation.invars, *equation.outvars))):
+            where = call.where or "the model"
+            raise ModelError(f"{where} draws random numbers itself, which is not read: {_ADVICE}")
         own = _own_gradient(equation)
         call.op = own or f"{HOME}{equation.primitive.name}"
         if not is_known(call.op):
@@ -318,6 +332,10 @@ class _Number:
 
 def _is_variable(leaf: Any) -> bool:
     return isinstance(leaf, nnx.Variable)
+
+
+def _is_key(var: Any) -> bool:
+    return bool(jax.dtypes.issubdtype(var.aval.dtype, jax.dtypes.prng_key))
 
 
 def _own_gradient(equation: Any) -> str | None:

@@ -107,8 +107,13 @@ def _hardswish(call: Call) -> Any:
     return call.x * F.relu6(call.x + 3.0, 0.0, 6.0) * (1 / 6)
 
 
+LINEAR = 20.0  # from there on torch's softplus is a line, which it is anyway in float32
+
+
 def _softplus(call: Call) -> Any:
     beta = float(call.argument("beta", call.given(1, "beta", 1.0)))
+    if float(call.argument("threshold", call.given(2, "threshold", LINEAR))) < LINEAR:
+        raise call.refusal(f"it is a line from below {LINEAR:g} on")
     return softplus(call.x * beta) * (1 / beta)
 
 
@@ -171,7 +176,7 @@ OPERATIONS = (
     Operation(("Hardsigmoid", "hardsigmoid"), _hardsigmoid, "relu6"),
     Operation(("Hardswish", "hardswish"), _hardswish, "x·relu6"),
     Operation(("Tanh", "tanh", "tanh_"), _of(tanh), "tanh"),
-    Operation(("Softplus", "softplus"), _softplus, "relu, exp and log"),
+    Operation(("Softplus", "softplus"), _softplus, "relu, exp and log", "thresholds below 20"),
     Operation(("Mish", "mish"), _mish, "x·tanh(softplus)"),
     Operation(("Softmax", "softmax"), _softmax, "softmax"),
     Operation(("LogSoftmax", "log_softmax"), _log_softmax, "log of softmax"),

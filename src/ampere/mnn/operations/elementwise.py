@@ -40,7 +40,8 @@ def _binary(function: Function) -> Callable[[Call], Any]:
 def _reflected(function: Function) -> Callable[[Call], Any]:
     def run(call: Call) -> Any:
         left, right = together(call.given(1, "other"), call.x)
-        return function(left, right)
+        alpha = call.given(2, "alpha", 1)
+        return function(left, right if alpha == 1 else right * float(alpha))
 
     return run
 
@@ -60,6 +61,12 @@ def _multiplied(left: Any, right: Any) -> Any:
 
 def _divided(left: Any, right: Any) -> Any:
     return left / right
+
+
+def _quotient(call: Call) -> Any:
+    if call.options.get("rounding_mode"):
+        raise call.refusal("it rounds, which has no gradient")
+    return _binary(_divided)(call)
 
 
 def _unary(function: Callable[[Any], Any]) -> Callable[[Call], Any]:
@@ -138,8 +145,9 @@ OPERATIONS = (
     Operation(("__rmul__",), _reflected(_multiplied), "×"),
     Operation(
         ("div", "div_", "divide", "true_divide", "__truediv__", "__itruediv__"),
-        _binary(_divided),
+        _quotient,
         "/",
+        "rounding",
     ),
     Operation(("__rtruediv__",), _reflected(_divided), "/"),
     Operation(("neg", "__neg__"), _unary(lambda x: -x), "−"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ampere.mnn.library import F, blocked, reshaped
@@ -33,16 +33,26 @@ def _over_parts(rank: int, name: str) -> Callable[[Call], Any]:
     return run
 
 
+# What torch's functions take behind a pool's kernel and stride, in this order.
+LATER: Mapping[str, tuple[str, ...]] = {
+    "max_pool": ("padding", "dilation", "ceil_mode", "return_indices"),
+    "avg_pool": ("padding", "ceil_mode", "count_include_pad", "divisor_override"),
+}
+
+
 def _check(call: Call, rank: int, name: str) -> None:
-    padding = call.argument("padding", call.given(3, "padding", 0))
-    if any(sides(padding, rank)):
+    given = {
+        each: call.argument(each, call.given(position, each))
+        for position, each in enumerate(LATER[name], start=3)
+    }
+    if any(sides(given["padding"] or 0, rank)):
         raise call.refusal("its gradients are wrong where a pool is padded")
-    gaps = call.argument("dilation", call.given(4, "dilation", 1)) if name == "max_pool" else 1
-    ceiling = call.argument("ceil_mode", call.options.get("ceil_mode", False))
-    if any(gap != 1 for gap in sides(gaps, rank)) or ceiling:
+    if any(gap != 1 for gap in sides(given.get("dilation") or 1, rank)) or given["ceil_mode"]:
         raise call.refusal("it has gaps, or rounds up")
-    if call.argument("return_indices", call.options.get("return_indices", False)):
+    if given.get("return_indices"):
         raise call.refusal("it returns indices")
+    if given.get("divisor_override"):
+        raise call.refusal("it divides by a number of its own")
 
 
 def _adaptive(rank: int, name: str) -> Callable[[Call], Any]:
@@ -65,7 +75,7 @@ def _each(asked: Any, rank: int) -> Sequence[Any]:
     return asked if isinstance(asked, (tuple, list)) else (asked,) * rank
 
 
-PADDED = "padding, gaps, rounding up"
+PADDED = "padding, gaps, rounding up, other divisors"
 OPERATIONS = (
     Operation(("MaxPool2d", "max_pool2d"), _over_parts(2, "max_pool"), "max_pool", PADDED),
     Operation(

@@ -211,8 +211,12 @@ def _stack(parts: Sequence[Any], dim: int = 0) -> Any:
     return jnp.stack(list(parts), axis=dim)
 
 
-def _addmm(bias: Any, x: Any, y: Any) -> Any:
-    return bias + jnp.matmul(x, y)
+def _addmm(bias: Any, x: Any, y: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    return beta * bias + alpha * jnp.matmul(x, y)
+
+
+def _rsub(x: Any, y: Any, alpha: float = 1) -> Any:
+    return y - alpha * x
 
 
 CURVES: dict[str, Callable[[Any], Any]] = {
@@ -225,7 +229,7 @@ CURVES: dict[str, Callable[[Any], Any]] = {
 ARITHMETIC: dict[str, Callable[..., Any]] = {
     "add": _with_alpha(1), "sub": _with_alpha(-1), "__add__": jnp.add, "__radd__": jnp.add,
     "__iadd__": jnp.add, "__sub__": jnp.subtract, "__isub__": jnp.subtract,
-    "__rsub__": lambda x, y: y - x, "rsub": lambda x, y: y - x, "mul": jnp.multiply,
+    "__rsub__": lambda x, y: y - x, "rsub": _rsub, "mul": jnp.multiply,
     "__mul__": jnp.multiply, "__rmul__": jnp.multiply, "__imul__": jnp.multiply,
     "div": jnp.divide, "true_divide": jnp.divide, "__truediv__": jnp.divide,
     "__itruediv__": jnp.divide, "__rtruediv__": lambda x, y: y / x, "__neg__": jnp.negative,

@@ -13,6 +13,7 @@ from jax import lax
 from jax import numpy as jnp
 
 _LETTERS = "DHW"
+DIVISOR = "divisor_override"
 
 
 def _layout(rank: int) -> tuple[str, str, str]:
@@ -59,20 +60,18 @@ def _convolution_function(rank: int) -> Operation:
     return run
 
 
-def _window(site: Site, given: Mapping[str, Any], rank: int) -> tuple[Any, Any, Any, Any]:
-    """Kernel, stride, padding and dilation of a pool, over all dimensions of a batch."""
+def _window(site: Site, given: Mapping[str, Any], rank: int) -> tuple[Any, Any, Any]:
+    """Kernel, stride and padding of a pool, over all dimensions of a batch."""
     if given.get("ceil_mode"):
         raise site.refuse("ceil_mode is not translated")
     kernel = sides(given["kernel_size"], rank)
     stride = given.get("stride")
     strides = kernel if stride in (None, ()) else sides(stride, rank)
     padding = sides(given.get("padding", 0), rank)
-    dilation = sides(given.get("dilation", 1), rank)
     return (
         (1, 1, *kernel),
         (1, 1, *strides),
         ((0, 0), (0, 0), *((side, side) for side in padding)),
-        (1, 1, *dilation),
     )
 
 
@@ -83,22 +82,22 @@ def _max_pool(rank: int) -> Operation:
         given = _given(site, args, options, names)
         if given.get("return_indices"):
             raise site.refuse("indices of the largest are not translated")
-        kernel, strides, padding, dilation = _window(site, given, rank)
-        return lax.reduce_window(
-            args[0], -jnp.inf, lax.max, kernel, strides, padding, window_dilation=dilation
-        )
+        if any(gap != 1 for gap in sides(given.get("dilation", 1), rank)):
+            raise site.refuse("a pool with gaps has no gradient in JAX")
+        window = _window(site, given, rank)
+        return lax.reduce_window(args[0], -jnp.inf, lax.max, *window)
 
     return run
 
 
 def _avg_pool(rank: int) -> Operation:
-    names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
+    names = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad", DIVISOR)
 
     def run(site: Site, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
         given = _given(site, args, options, names)
-        if given.get("divisor_override"):
-            raise site.refuse("divisor_override is not translated")
-        kernel, strides, padding, _ = _window(site, given, rank)
+        if given.get(DIVISOR):
+            raise site.refuse(f"{DIVISOR} is not translated")
+        kernel, strides, padding = _window(site, given, rank)
         total = lax.reduce_window(args[0], 0.0, lax.add, kernel, strides, padding)
         if given.get("count_include_pad", True) or not any(map(any, padding)):
             return total / float(np.prod(kernel))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ampere.errors import AmpereError
 from ampere.jax.runtime.sites import Operation, Site
 from ampere.jax.runtime.translation import dense, functions, maps, sequences
 
@@ -30,7 +31,13 @@ def apply(site: Site, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """
     if site.step.op in ("parameter", "buffer"):
         return site.part(site.step.op)
-    return _operation(site)(site, args, options)
+    try:
+        return _operation(site)(site, args, options)
+    except (AmpereError, MemoryError):
+        raise
+    except Exception as error:  # an argument that nobody thought of
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise site.refuse(reason) from error
 
 
 def _operation(site: Site) -> Operation:
