@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
-from tests.plain_rows import layer, step
-from tests.priced_rows import ROWS, joules, members, noisy, price
 
 from ampere.core.layers import Layer
 from ampere.estimators.additive import AdditiveFit, fit_additive
@@ -20,6 +18,8 @@ from ampere.estimators.methods import fit_rows
 from ampere.estimators.solution import rebuild, solution_of
 from ampere.estimators.stretch import BELIEVED, PARTS, TOLD, stretch_of
 from ampere.records.measurement import Measurement
+from plain_rows import layer, step
+from priced_rows import ROWS, joules, members, noisy, price
 
 ROUGH = 0.7  # of the logarithm of what a layer costs
 
