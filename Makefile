@@ -138,6 +138,7 @@ benchmarks: setup $(INTEGRATIONS)/.installed $(JAX)/.installed  ## the tables in
 	$(BIN)/python benchmarks/transfer.py --data $(RECORDED)
 	$(BIN)/python benchmarks/bias.py
 	$(BIN)/python benchmarks/calibration.py
+	$(BIN)/python benchmarks/cliffs.py
 	$(BIN)/python benchmarks/gating.py
 	$(MAKE) $(FLOWER)/.installed && $(FLOWER)/bin/python benchmarks/federated.py
 	$(BIN)/python benchmarks/fleet.py --data $(RECORDED)

@@ -38,7 +38,7 @@ from ampere.estimators.drift import usual_drift
 from ampere.estimators.encoding import encoder as encoding
 from ampere.estimators.encoding.encoder import Encoder
 from ampere.estimators.encoding.places import BYTES
-from ampere.estimators.processes import likelihood
+from ampere.estimators.processes import likelihood, sum_process
 from ampere.estimators.processes.likelihood import Prior
 from ampere.estimators.processes.linear_mean import Layers
 from ampere.estimators.processes.sum_process import Assumed
@@ -124,7 +124,8 @@ PARTS: Mapping[str, Patch] = {
     "tiles in the mean": partial(patch.object, candidates, "ENOUGH", math.inf),
     "step by step": partial(patch.object, encoding, "starts", lambda kind: 1.0),
     "doubt beyond what was measured": assumed(beyond=0.0),
-    "Student's distribution": partial(patch.object, additive, "inflation", lambda rows: 1.0),
+    "Student's distribution": partial(patch.object, sum_process, "inflation", lambda rows: 1.0),
+    "widening by rows left out": partial(patch.object, additive, "stretch_of", lambda *_: 1.0),
 }
 
 

@@ -37,7 +37,6 @@ from ampere.core.layers import Layer
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Device
 from ampere.estimators.additive import AdditiveFit, fit_additive
-from ampere.estimators.base import inflation
 from ampere.estimators.encoding.contexts import contexts_of
 from ampere.estimators.encoding.encoder import distinct
 from ampere.pytorch.models import read
@@ -154,7 +153,7 @@ def judge(fit: AdditiveFit, names: tuple[str, str], metered: float) -> Row:
     totals = np.array([fit.predict(each).total.energy_j for each in (small, large)])
     noise = np.maximum(fit.energy.noise_var(totals) - fit.energy.drift_var, 0.0)
     unsure = math.sqrt(float(noise @ np.square(totals)))
-    reach = REACH * inflation(fit.energy.rows.moments) * math.hypot(std, unsure)
+    reach = REACH * fit.energy.widening * math.hypot(std, unsure)
     return {
         "network": names[1].removeprefix(f"{MODELS}:"),
         "blocks": len(more),

@@ -13,6 +13,7 @@ from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from cli.runner import ampere_process, answer, check_bad_line, last_line, layers_file, run
 from fakes import exact, plain_model
+from priced_rows import ROWS, without_features
 
 
 def test_estimate_from_plain_layers_needs_no_torch(told: Path, tmp_path: Path) -> None:
@@ -63,6 +64,18 @@ def test_a_file_of_layers_that_cannot_be_read_is_named_with_the_reason(
     ]:
         done = run("estimate", "--layers", path, "--profile", told)
         assert (done.exit_code, done.stderr) == (1, f"error: {path} {reason}\n")
+
+
+def test_layers_that_lack_only_flops_are_told_so(tmp_path: Path) -> None:
+    path = tmp_path / "lab.ampere"
+    ampere.fit(ROWS).save(path)
+    layers = layers_file(tmp_path / "layers.jsonl", without_features(ROWS[0].layers))
+    done = run("estimate", "--layers", layers, "--profile", path)
+    assert (done.exit_code, done.stderr) == (
+        1,
+        f"error: {path} covers no layer of {layers}: its FLOPs are not told, by which these kinds"
+        " are known there; tell them in the file\n",
+    )
 
 
 @pytest.mark.parametrize(

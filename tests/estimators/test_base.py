@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from ampere.estimators.base import inflation
+from ampere.estimators.intervals import inflation
 
 
 @pytest.mark.parametrize("rows", [3, 4, 5, 10, 100, 10_000])

@@ -143,6 +143,8 @@ def _hyper(**changes: Any) -> Callable[[Any], Any]:
         _energy(beta=[[1.0]]),
         _energy(beta=[1.0, 2.0]),
         _energy(beta="all"),
+        _energy(stretch=0.0),
+        _energy(stretch="wide"),
         _energy(at=None),
         _at(weights=[]),
         _at(weights=[1.0]),

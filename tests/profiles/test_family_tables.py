@@ -16,7 +16,6 @@ from ampere.core.choices import resample, resize
 from ampere.core.layers import Layer
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
-from ampere.estimators.base import inflation
 from ampere.estimators.encoding.contexts import contexts_of
 from ampere.estimators.encoding.encoder import STEP, distinct
 from ampere.profiles.tables.family_tables import FamilyTables
@@ -112,7 +111,7 @@ def test_the_doubt_about_a_share_is_that_of_both_together(
         total, cov = fit.energy.predict(fit.encoder.encode(layers), counts, context)
         noise = fit.energy.noise_var(total).sum() - 2 * fit.energy.drift_var
         var = cov[0, 0] + cov[1, 1] - 2 * cov[0, 1] + noise
-        widened = inflation(fit.energy.rows.moments)
+        widened = fit.energy.widening
         assert said == pytest.approx(widened * math.sqrt(var), rel=1e-6)
         assert of_job == pytest.approx(widened * math.sqrt(var - noise), rel=1e-6)
 

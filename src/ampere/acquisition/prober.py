@@ -30,7 +30,7 @@ from ampere.core.variants import sample, tell_apart
 from ampere.core.workloads import Workload
 from ampere.errors import DataError
 from ampere.estimators.additive import AdditiveFit, fit_additive
-from ampere.estimators.base import inflation, usable
+from ampere.estimators.base import usable
 from ampere.estimators.encoding.contexts import contexts_of, depth_of
 from ampere.estimators.encoding.encoder import distinct
 from ampere.estimators.lending.lenders import Lenders
@@ -228,7 +228,7 @@ class Prober:
             return self._told[1]
         mean, covariance = self._answers(fit, self._questions.all)
         std = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-        half = REACH * inflation(fit.energy.rows.moments) * std * self._questions.weights(mean)
+        half = REACH * fit.energy.widening * std * self._questions.weights(mean)
         many = len(self._questions.models)
         told = float(half[:many].sum()), float(half[many:].sum())
         self._told = len(self._rows), told

@@ -173,18 +173,29 @@ def _measured(
     settings = training.over(profile.training)
 
     def ask(subject: Subject) -> Estimate:
+        asked = subject.read()
         try:
             return profile.estimate(
-                subject.read(), training.input, training=settings, job=job, battery_wh=battery_wh
+                asked, training.input, training=settings, job=job, battery_wh=battery_wh
             )
         except NotCovered:
             raise NotCovered(
                 f"{path} covers no layer of {subject.model or subject.layers}:"
-                f" {_made_for(profile)}; profile this model first, with `ampere profile` and the"
-                " same options"
+                f" {_why_not(profile, asked)}"
             ) from None
 
     return ask
+
+
+def _why_not(profile: Profile, asked: str | Sequence[Layer]) -> str:
+    """Why nothing is covered, and what to do."""
+    kinds = {layer.kind.name for row in profile.measurements for layer in row.layers}
+    if not isinstance(asked, str) and kinds & {layer.kind.name for layer in asked}:
+        return "its FLOPs are not told, by which these kinds are known there; tell them in the file"
+    return (
+        f"{_made_for(profile)}; profile this model first, with `ampere profile` and the same"
+        " options"
+    )
 
 
 def _side_by_side(asked: Sequence[Subject], answer: Ask, as_json: bool) -> str:

@@ -23,7 +23,7 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.errors import DataError
-from ampere.estimators.base import Cost, Line, Prediction, Rejection, inflation, usable
+from ampere.estimators.base import Cost, Line, Prediction, Rejection, usable
 from ampere.estimators.candidates import again, likelier
 from ampere.estimators.drift import STEADY, seen_drift
 from ampere.estimators.encoding.contexts import (
@@ -64,6 +64,7 @@ from ampere.estimators.rejection import (
 )
 from ampere.estimators.seconds import by_the_clock, learn_seconds, per_joule, with_seconds
 from ampere.estimators.selection import arrays_of, some_rows
+from ampere.estimators.stretch import stretch_of
 from ampere.records.measurement import Measurement
 
 ROUGH = 0.1  # relative scatter above which the user is told
@@ -240,7 +241,7 @@ class AdditiveFit:
             doubt = var.copy()
             if noisy:
                 doubt[-1] += process.noise_var(mean[-1])
-            return np.asarray(inflation(process.rows.moments) * np.sqrt(doubt) * mean)
+            return np.asarray(process.widening * np.sqrt(doubt) * mean)
 
         encoded = self.encoder.encode(layers)
         asked = self.energy.ask(encoded, counts, contexts)
@@ -294,6 +295,7 @@ def fit_additive(
         fit = without if len(wrong) == len(doubted) else _fit(rows, drift, fit)
     if lenders is not None:
         fit = _borrowing(fit, drift, lenders)
+    fit = _stretched(fit, drift)
     fit, late = _with_true_seconds(fit, with_seconds(rows), usual)
     return replace(fit, rejected=(*rejected, *late), unused=unused)
 
@@ -379,6 +381,18 @@ def _borrowing(fit: AdditiveFit, drift: float, lenders: Lenders) -> AdditiveFit:
     if lead(fit.energy, energy) > CONTRADICTED:
         return replace(fit, refused=lenders.names)
     return _made(fit.measurements, fit.layers, encoder, energy)
+
+
+def _stretched(fit: AdditiveFit, drift: float) -> AdditiveFit:
+    """The fit with intervals as wide as rows that are left out show that they must be.
+
+    A survey's are widened by calls (see survey.py), and what is lent has deviations of its own.
+    """
+    if fit.of_calls or fit.encoder.lenders is not None:
+        return fit
+    stretch = stretch_of(fit.measurements, lambda rows: _fit(rows, drift, fit))
+    solution = replace(fit.energy.solution, stretch=stretch)
+    return replace(fit, energy=replace(fit.energy, solution=solution))
 
 
 def _made(

@@ -206,15 +206,3 @@ def usable(measurements: Sequence[Measurement]) -> list[Measurement]:
 def typical_error(rows: Sequence[Measurement]) -> float:
     """The relative standard error that the bursts of a measurement typically have."""
     return float(np.median([row.error for row in rows])) if rows else 0.0
-
-
-def inflation(rows: int) -> float:
-    """How much wider than a normal interval: the scale itself is known from so many rows only.
-
-    Integrated over, it makes a Student distribution; this is the ratio of their 90 % intervals.
-    """
-    n = max(rows, 2)
-    # Cornish and Fisher's expansion of the 95 % quantile, good to 1 % from n = 4 on.
-    z = 1.6448536
-    series = (z**2 + 1) / (4 * n) + (5 * z**4 + 16 * z**2 + 3) / (96 * n**2)
-    return 1 + series

@@ -145,6 +145,14 @@ def suspects(process: SumProcess) -> list[int]:
     return [int(i) for i in worst if surprise[i] > SUSPECT]
 
 
+def surprise(row: Measurement, fit: Fit) -> float | None:
+    """How many standard deviations a row is from what a fit tells that does not know it."""
+    cost = _expected(row, fit)
+    if cost is None or not cost.energy_j > 0:
+        return None
+    return math.log(row.energy_j / cost.energy_j) / (cost.energy_j_std / cost.energy_j)
+
+
 def wrong_joules(row: Measurement, fit: Fit) -> str | None:
     """How a row contradicts a fit that does not know it; None if it does not."""
     cost = _expected(row, fit)

@@ -64,7 +64,7 @@ def learn_seconds(
     Args:
         rows: All have seconds.
         counts: How many of the layers of `energy` each of them has.
-        energy: What layers cost in joules.
+        energy: What layers cost in joules; seconds are as much less sure than they believe.
         drift: What is usual of such a device.
         solution: What was found before.
     """
@@ -74,7 +74,9 @@ def learn_seconds(
     if solution is not None:
         return sum_process.condition(encoded, seconds, solution)
     assumed = replace(PER_JOULE, slow=seen_drift(rows, drift, "time_s"))
-    return sum_process.fit(encoded, seconds, assumed)
+    found = sum_process.search(encoded, seconds, assumed)
+    found = replace(found, stretch=energy.solution.stretch)
+    return sum_process.condition(encoded, seconds, found)
 
 
 def by_the_clock(

@@ -119,6 +119,7 @@ def _sums_to_json(process: SumProcess) -> Json:
         "log_density": solution.log_density,
         "rounded": solution.rounded,
         "lent": solution.lent,
+        "stretch": solution.stretch,
         "at": {name: values.tolist() for name, values in process.at._asdict().items()},
     }
 
@@ -134,7 +135,8 @@ def _sums_from_json(row: Mapping[str, Json]) -> mode.Solution:
     if not isinstance(rounded, bool) or not isinstance(lent, bool):
         raise DataError(f"features are rounded or lent, or not: {rounded!r:.80}, {lent!r:.80}")
     hyper = Hyper(**scales, lengths=lengths)
-    return mode.Solution(hyper, beta, density, rounded, lent, _point_from_json(row["at"], beta))
+    at, stretch = _point_from_json(row["at"], beta), _positive(row["stretch"])
+    return mode.Solution(hyper, beta, density, rounded, lent, stretch, at)
 
 
 def _point_from_json(row: Mapping[str, Json], beta: Array) -> mode.Point:

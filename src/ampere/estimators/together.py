@@ -14,7 +14,7 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.estimators.additive import AdditiveFit
-from ampere.estimators.base import Fit, inflation
+from ampere.estimators.base import Fit
 from ampere.estimators.encoding.contexts import contexts_of
 from ampere.estimators.encoding.encoder import STEP, distinct
 from ampere.estimators.survey import SurveyFit, calls_of
@@ -39,5 +39,4 @@ def _covariance(fit: AdditiveFit, networks: Sequence[Sequence[Layer]]) -> Array:
     layers, counts = distinct([(*network, STEP) for network in networks])
     contexts = contexts_of(networks)
     _, covariance = fit.energy.predict(fit.encoder.encode(layers), counts, contexts)
-    widened = inflation(fit.energy.rows.moments) ** 2
-    return np.asarray(widened * (covariance + fit.energy.drift_var))
+    return np.asarray(fit.energy.widening**2 * (covariance + fit.energy.drift_var))

@@ -40,7 +40,7 @@ from ampere.estimators.methods import ProfileFit, fit_rows
 from ampere.estimators.solution import rebuild, solution_of
 from ampere.records.measurement import Measurement
 
-FORMAT = 2  # 2: with the point where the posterior is densest
+FORMAT = 3  # 2: with the point where the posterior is densest; 3: with how wide intervals are
 SUFFIX = ".fit"
 MOST_FILES = 200  # of journals that were asked last
 MODELS = 16  # whose layers are kept; the one that was added first goes first

@@ -13,7 +13,6 @@ import numpy as np
 
 from ampere.core.arrays import Array
 from ampere.estimators.additive import AdditiveFit
-from ampere.estimators.base import inflation
 from ampere.estimators.intervals import interval
 from ampere.estimators.methods import ProfileFit
 from ampere.estimators.paper import PaperFit
@@ -82,7 +81,7 @@ def _networks(fit: AdditiveFit, stretch: float | Array = 1.0) -> Validation:
     return Validation(
         of="network",
         energy_j=energy_j,
-        energy_j_std=stretch * inflation(fit.energy.rows.moments) * std * energy_j,
+        energy_j_std=stretch * fit.energy.widening * std * energy_j,
         metered_j=fit.energy.rows.y,
     )
 

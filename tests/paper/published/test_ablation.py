@@ -7,6 +7,7 @@ import json
 import random
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ GONE: dict[str, Callable[[AdditiveFit], bool]] = {
     "tiles in the mean": lambda fit: not fit.encoder.rounded,
     "doubt beyond what was measured": deviation("beyond"),
 }
-ELSEWHERE = {"step by step", "Student's distribution"}  # tested below
+# Tested below.
+ELSEWHERE = {"step by step", "Student's distribution", "widening by rows left out"}
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +97,15 @@ def test_intervals_are_narrower_without_students_distribution(rows: list[Any]) -
         found = fit_additive(rows).predict(layers).total
     assert found.energy_j == usual.energy_j
     assert found.energy_j_std < usual.energy_j_std
+
+
+def test_no_interval_is_widened_without_rows_left_out(rows: list[Any]) -> None:
+    rough = [
+        replace(row, energy_j_per_step=row.energy_j * 2 ** (i % 3)) for i, row in enumerate(rows)
+    ]
+    assert fit_additive(rough).energy.solution.stretch > 1
+    with ablation.PARTS["widening by rows left out"]():
+        assert fit_additive(rough).energy.solution.stretch == 1
 
 
 def test_a_recurrent_layer_starts_once_without_step_by_step() -> None:

@@ -15,8 +15,9 @@ import numpy as np
 
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer
-from ampere.estimators.base import Cost, Line, Prediction, inflation
+from ampere.estimators.base import Cost, Line, Prediction
 from ampere.estimators.encoding.encoder import STEP, Lent
+from ampere.estimators.intervals import inflation
 from ampere.estimators.lending.lenders import Lenders
 
 # Standard deviation of the logarithm of how dear a device is, before any is known, which counts as

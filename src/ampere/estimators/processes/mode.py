@@ -55,6 +55,7 @@ class Solution:
     log_density: float = 0.0  # of the rows and hyper-parameters, where these were searched for
     rounded: bool = False  # whether FLOPs on tiles are among the features
     lent: bool = False  # whether what other devices say stands in the place of features
+    stretch: float = 1.0  # how much wider intervals are, as rows that were left out have shown
     at: Point | None = None  # where the search for the densest point ended, of these very rows
 
 

@@ -57,6 +57,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ampere.core.arrays import Array, Ints
+from ampere.estimators.intervals import inflation
 from ampere.estimators.processes.covariance import Hyper, covariance
 from ampere.estimators.processes.factor import Factor
 from ampere.estimators.processes.likelihood import (
@@ -131,6 +132,11 @@ class SumProcess:
     def beta(self) -> Array:
         """Coefficients of the mean."""
         return self.solution.beta
+
+    @property
+    def widening(self) -> float:
+        """By how much intervals are wider than those of the process itself."""
+        return inflation(self.rows.moments) * self.solution.stretch
 
     @property
     def left_out(self) -> tuple[Array, Array]:

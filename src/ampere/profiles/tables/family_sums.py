@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ampere.core.arrays import Array, Ints
-from ampere.estimators.base import inflation
 from ampere.estimators.encoding.encoder import STEP
 from ampere.estimators.encoding.places import BYTES
 from ampere.estimators.processes import linear_mean, sum_process
@@ -87,7 +86,7 @@ class Sums:
         """Standard deviations, with the noise of one more measurement."""
         means = self.means(levels)
         var = self.variances(levels) + self.process.noise_var(means)
-        return np.asarray(inflation(self.process.rows.moments) * np.sqrt(var) * means)
+        return np.asarray(self.process.widening * np.sqrt(var) * means)
 
     def share_stds(self, levels: Ints, whole: Ints, noisy: bool) -> Array:
         """Of the logarithm of each candidate's share in the whole, side by side.
@@ -100,7 +99,7 @@ class Sums:
             noise = self.process.noise_var(np.append(self.means(levels), self.means(whole[None])))
             noise = noise - self.process.drift_var
             var = var + noise[:-1] + noise[-1]
-        return np.asarray(inflation(self.process.rows.moments) * np.sqrt(var))
+        return np.asarray(self.process.widening * np.sqrt(var))
 
     def _var(self, levels: Ints) -> Array:
         cross, directions, _ = self._variance_tables
