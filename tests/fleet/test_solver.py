@@ -91,6 +91,47 @@ def test_a_task_is_divided_by_what_a_chunk_costs_more() -> None:
     assert solution.bound == pytest.approx(18)
 
 
+def test_a_short_last_chunk_has_room_where_a_whole_one_has_none() -> None:
+    """Chunks of 40 of 100 steps: two of them are 60, if the last one is among them."""
+    costs = Costs.known([[10.0, 10.0]], 1.0, steps=100)
+    fleet = [member("a", 4.1), member("b", 6.1)]
+
+    solution = solve(problem(costs, fleet, [task("it", 100, chunk_steps=40)]))
+
+    assert sorted(p.part for queue in solution.sheet for p in queue) == pytest.approx([0.4, 0.6])
+
+
+def test_divided_tasks_that_are_left_out_take_no_room_of_others() -> None:
+    costs = Costs.known([[1.0], [4.7], [7.3]], 1.0, steps=100)
+    rows = [task(name, 100, chunk_steps=34) for name in "abc"]
+
+    solution = solve(problem(costs, [member("only", 7.5)], rows))
+
+    assert sorted(piece.task for piece in solution.sheet[0]) == [0, 1]
+
+
+def test_a_job_is_divided_where_that_makes_a_mix_less() -> None:
+    """The member of fewest joules is slow, and the quick one has too little for all of it."""
+    costs = Costs.known([[1.9, 1.0, 3.6]], [[10.0, 35.0, 9.0]], steps=100)
+    fleet = [member("a", 1.5), member("slow", 3.0), member("b", 1.5)]
+    rows = [task("it", 100, chunk_steps=34)]
+
+    solution = solve(problem(costs, fleet, rows, objective="1 energy + 0.2 makespan"))
+
+    assert [len(queue) for queue in solution.sheet] == [1, 0, 1]
+
+
+def test_no_bound_is_above_a_plan_of_members_that_leave() -> None:
+    """Of what is not due only the last one must surely end while its member is there."""
+    costs = Costs.known([[1.0, 3.0]] * 5, 18.0, time_std=0.1)
+    case = problem(costs, [member("a", available=(ampere.Span(0, 100),)), member("b")])
+
+    solution = solve(case)
+
+    assert [len(queue) for queue in solution.sheet] == [5, 0]
+    assert solution.bound == pytest.approx(5) == case.cost(solution.sheet)
+
+
 def test_a_deadline_is_kept_by_parts_one_after_the_other() -> None:
     """The cheap member is slow: as much of it as leaves time for the rest on the quick one."""
     costs = Costs.known([[10.0, 20.0]], [[100.0, 50.0]], steps=100)

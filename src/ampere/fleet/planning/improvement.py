@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from ampere.core.arrays import Array
 from ampere.fleet.planning.draft import Draft
 from ampere.fleet.planning.greedy import in_order, place, spread
@@ -32,7 +34,12 @@ def rounded(problem: Problem, shares: Array) -> Draft:
             torn.append(task)
         else:
             draft.put(first)
-    for task in sorted(torn, key=lambda each: bool(problem.chunks[each] > 1)):
+    given = np.bincount(problem.options.task, shares, len(problem.tasks))
+
+    def late(task: int) -> tuple[bool, bool]:
+        return bool(given[task] < 1 - WHOLE), bool(problem.chunks[task] > 1)
+
+    for task in sorted(torn, key=late):  # what is left out there must not take the others' room
         if problem.chunks[task] > 1:
             count = int(problem.chunks[task])
             wanted = {option: round(float(shares[option]) * count) for option in best[task]}

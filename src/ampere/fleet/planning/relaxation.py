@@ -180,20 +180,22 @@ class Relaxation:
         return np.asarray(np.maximum(overlap, 0.0) / length)
 
     def _time_rows(self, lane: Lane) -> list[Row]:
-        """What is due by a moment must have room before it."""
+        """What is due by a moment must have room before it, and all while somebody is there."""
         problem, options = self.problem, self.problem.options
         ours = self.of_member[lane.index]
         due = np.array([problem.tasks[task].deadline_s or math.inf for task in options.task[ours]])
-        ends = [due] if lane.always_there else [np.minimum(due, lane.spans[-1].end_s)]
-        moments = np.unique(ends[0][np.isfinite(ends[0])])
+        moments = np.unique(due[np.isfinite(due)])
         if len(moments) > DEADLINES:
             places = np.linspace(0, len(moments) - 1, DEADLINES).astype(int)
             moments = moments[places]
         rows = []
         for moment in moments:
-            before = ours[ends[0] <= moment]
+            before = ours[due <= moment]
             room = lane.member.slots * there_s(lane.spans, 0.0, float(moment))
             rows.append(Row(before, options.sure_s[before], room))
+        if math.isfinite(lane.spans[-1].end_s):  # what is not due needs room as expected
+            room = lane.member.slots * there_s(lane.spans, 0.0, math.inf)
+            rows.append(Row(ours, options.time_s[ours], room))
         return rows + (self._window_rows(lane) if self.timed else [])
 
     def _sequence_rows(self) -> list[Row]:
