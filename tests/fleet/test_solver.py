@@ -110,6 +110,15 @@ def test_divided_tasks_that_are_left_out_take_no_room_of_others() -> None:
     assert sorted(piece.task for piece in solution.sheet[0]) == [0, 1]
 
 
+def test_a_bound_knows_that_a_whole_job_fits_only_where_all_of_it_has_room() -> None:
+    costs = Costs.known([[1.0, 4.0]])
+
+    solution = solve(problem(costs, [member("small", 0.9), member("large")]))
+
+    assert solution.bound == pytest.approx(4)
+    assert len(solution.problem.options) == 1
+
+
 def test_a_job_is_divided_where_that_makes_a_mix_less() -> None:
     """The member of fewest joules is slow, and the quick one has too little for all of it."""
     costs = Costs.known([[1.9, 1.0, 3.6]], [[10.0, 35.0, 9.0]], steps=100)

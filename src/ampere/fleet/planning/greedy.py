@@ -93,7 +93,7 @@ def spread(
 
 
 def _part(problem: Problem, task: int, count: int, last: bool) -> float:
-    """What so many chunks are of a task; with its last one, which is shorter, what is left of it."""
+    """What so many chunks are of a task; the last one is what the others leave of it."""
     each, chunks = float(problem.chunk_parts[task]), int(problem.chunks[task])
     return 1.0 - each * (chunks - count) if last else each * count
 
