@@ -13,12 +13,15 @@ import ampere
 from ampere.core.boundary.hours import Hours
 from ampere.core.rates import Rate
 from ampere.fleet.costs import Costs
+from ampere.fleet.planning import shortfall
 from ampere.fleet.planning.assembly import assignments_of
 from ampere.fleet.planning.draft import Draft
 from ampere.fleet.planning.greedy import greedy
 from ampere.fleet.planning.mending import mended
 from ampere.fleet.planning.problem import Problem
+from ampere.fleet.planning.shortfall import unplaced_of
 from ampere.fleet.planning.solver import Solution, solve
+from fakes import plain_model
 from fleet.cases import best_by_trying, member, problem, task
 
 
@@ -328,3 +331,25 @@ def test_a_job_is_at_one_place_at_a_time(
     assert all(each.p_battery > 0.899 and each.p_deadline > 0.899 for each in plan)
     if not case.standing(solution.sheet)[0]:
         assert solution.bound <= case.cost(solution.sheet) * (1 + 1e-6)
+
+
+def test_what_would_help_is_looked_for_once_for_all_that_are_alike() -> None:
+    model = plain_model(16, 16)
+    rows = [ampere.Task(f"job{at}", model, ampere.Job(steps=1000)) for at in range(40)]
+    case = problem(Costs.known([[3.0]] * 40), [member("only", 4.0)], rows)
+
+    unplaced = unplaced_of(case, solve(case).sheet)
+
+    assert len(unplaced) == 39
+    assert len({(each.reason, each.change) for each in unplaced}) == 1
+
+
+def test_changes_are_not_looked_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of jobs that fit nowhere are named all the same, each with its reason."""
+    monkeypatch.setattr(shortfall, "PATIENCE_S", 0.0)
+    case = problem(Costs.known([[3.0], [5.0], [6.0]]), [member("only", 4.0)])
+
+    unplaced = unplaced_of(case, solve(case).sheet)
+
+    assert [each.reason[:16] for each in unplaced] == ["it takes up to 5", "it takes up to 6"]
+    assert {each.change for each in unplaced} == {"not looked for, since so many jobs fit nowhere"}
