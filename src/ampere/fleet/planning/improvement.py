@@ -213,7 +213,7 @@ def _shorten(draft: Draft, until_s: float, weight: float) -> bool:
     ends = [lane.end_s(pieces) for lane, pieces in pairs]
     while time.monotonic() < until_s:
         last = max(range(len(ends)), key=ends.__getitem__)
-        moves = sorted(_shortening(draft, last, ends, weight))
+        moves = sorted(_shortening(draft, until_s, last, ends, weight))
         if not moves:
             break
         _, _, task, option = moves[0]
@@ -224,12 +224,14 @@ def _shorten(draft: Draft, until_s: float, weight: float) -> bool:
 
 
 def _shortening(
-    draft: Draft, last: int, ends: Sequence[float], weight: float
+    draft: Draft, until_s: float, last: int, ends: Sequence[float], weight: float
 ) -> Iterator[tuple[float, float, int, int]]:
     """Moves that gain: what they change of the cost, when both members then end, and the move."""
     problem = draft.problem
     options = problem.options
     for piece in [each for each in draft.sheet[last] if each.part == 1]:
+        if time.monotonic() > until_s:
+            return
         held = float(options.cost[draft.chosen[piece.task][0]])
         stay = problem.lanes[last].end_s([each for each in draft.sheet[last] if each is not piece])
         for option in problem.choices[piece.task]:
