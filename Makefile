@@ -68,7 +68,7 @@ $(JAX)/.installed: pyproject.toml constraints.txt
 FLOWER := .venv-flower
 $(FLOWER)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(FLOWER)
-	$(FLOWER)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,prune,flower,dev]' 'flwr<1.42'
+	$(FLOWER)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,prune,flower,dev]' 'flwr<1.42' 'click<8.5'
 	@touch $@
 
 test-integrations: $(INTEGRATIONS)/.installed $(FRAMEWORKS)/.installed $(JAX)/.installed $(FLOWER)/.installed  ## tests with MNN, JAX, optuna, dask, timm, transformers, trackers, training frameworks and Flower, in environments of their own

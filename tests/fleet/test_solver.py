@@ -13,12 +13,15 @@ import ampere
 from ampere.core.boundary.hours import Hours
 from ampere.core.rates import Rate
 from ampere.fleet.costs import Costs
+from ampere.fleet.planning import shortfall
 from ampere.fleet.planning.assembly import assignments_of
 from ampere.fleet.planning.draft import Draft
 from ampere.fleet.planning.greedy import greedy
 from ampere.fleet.planning.mending import mended
 from ampere.fleet.planning.problem import Problem
+from ampere.fleet.planning.shortfall import unplaced_of
 from ampere.fleet.planning.solver import Solution, solve
+from fakes import plain_model
 from fleet.cases import best_by_trying, member, problem, task
 
 
@@ -89,6 +92,56 @@ def test_a_task_is_divided_by_what_a_chunk_costs_more() -> None:
     assert parts == pytest.approx([0.4, 0.5, 0.1])
     assert solution.problem.cost(solution.sheet) == pytest.approx(4 + 10 + 4)
     assert solution.bound == pytest.approx(18)
+
+
+def test_a_short_last_chunk_has_room_where_a_whole_one_has_none() -> None:
+    """Chunks of 40 of 100 steps: two of them are 60, if the last one is among them."""
+    costs = Costs.known([[10.0, 10.0]], 1.0, steps=100)
+    fleet = [member("a", 4.1), member("b", 6.1)]
+
+    solution = solve(problem(costs, fleet, [task("it", 100, chunk_steps=40)]))
+
+    assert sorted(p.part for queue in solution.sheet for p in queue) == pytest.approx([0.4, 0.6])
+
+
+def test_divided_tasks_that_are_left_out_take_no_room_of_others() -> None:
+    costs = Costs.known([[1.0], [4.7], [7.3]], 1.0, steps=100)
+    rows = [task(name, 100, chunk_steps=34) for name in "abc"]
+
+    solution = solve(problem(costs, [member("only", 7.5)], rows))
+
+    assert sorted(piece.task for piece in solution.sheet[0]) == [0, 1]
+
+
+def test_a_bound_knows_that_a_whole_job_fits_only_where_all_of_it_has_room() -> None:
+    costs = Costs.known([[1.0, 4.0]])
+
+    solution = solve(problem(costs, [member("small", 0.9), member("large")]))
+
+    assert solution.bound == pytest.approx(4)
+    assert len(solution.problem.options) == 1
+
+
+def test_a_job_is_divided_where_that_makes_a_mix_less() -> None:
+    """The member of fewest joules is slow, and the quick one has too little for all of it."""
+    costs = Costs.known([[1.9, 1.0, 3.6]], [[10.0, 35.0, 9.0]], steps=100)
+    fleet = [member("a", 1.5), member("slow", 3.0), member("b", 1.5)]
+    rows = [task("it", 100, chunk_steps=34)]
+
+    solution = solve(problem(costs, fleet, rows, objective="1 energy + 0.2 makespan"))
+
+    assert [len(queue) for queue in solution.sheet] == [1, 0, 1]
+
+
+def test_no_bound_is_above_a_plan_of_members_that_leave() -> None:
+    """Of what is not due only the last one must surely end while its member is there."""
+    costs = Costs.known([[1.0, 3.0]] * 5, 18.0, time_std=0.1)
+    case = problem(costs, [member("a", available=(ampere.Span(0, 100),)), member("b")])
+
+    solution = solve(case)
+
+    assert [len(queue) for queue in solution.sheet] == [5, 0]
+    assert solution.bound == pytest.approx(5) == case.cost(solution.sheet)
 
 
 def test_a_deadline_is_kept_by_parts_one_after_the_other() -> None:
@@ -278,3 +331,25 @@ def test_a_job_is_at_one_place_at_a_time(
     assert all(each.p_battery > 0.899 and each.p_deadline > 0.899 for each in plan)
     if not case.standing(solution.sheet)[0]:
         assert solution.bound <= case.cost(solution.sheet) * (1 + 1e-6)
+
+
+def test_what_would_help_is_looked_for_once_for_all_that_are_alike() -> None:
+    model = plain_model(16, 16)
+    rows = [ampere.Task(f"job{at}", model, ampere.Job(steps=1000)) for at in range(40)]
+    case = problem(Costs.known([[3.0]] * 40), [member("only", 4.0)], rows)
+
+    unplaced = unplaced_of(case, solve(case).sheet)
+
+    assert len(unplaced) == 39
+    assert len({(each.reason, each.change) for each in unplaced}) == 1
+
+
+def test_changes_are_not_looked_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hundreds of jobs that fit nowhere are named all the same, each with its reason."""
+    monkeypatch.setattr(shortfall, "PATIENCE_S", 0.0)
+    case = problem(Costs.known([[3.0], [5.0], [6.0]]), [member("only", 4.0)])
+
+    unplaced = unplaced_of(case, solve(case).sheet)
+
+    assert [each.reason[:16] for each in unplaced] == ["it takes up to 5", "it takes up to 6"]
+    assert {each.change for each in unplaced} == {"not looked for, since so many jobs fit nowhere"}

@@ -17,7 +17,8 @@ NOTHING_TO_WARN_OF = "Nothing to warn of: all jobs are placed, and joules are me
 HOW_TO_READ = (
     "Times count from the beginning of the plan. Bars are jobs as long as they are expected to"
     " take; the line is the battery as expected, the band 90 % of what it may be: errors of one"
-    " profile are shared by all jobs of a device, so they add up instead of levelling out."
+    " profile are shared by all jobs of a device, so they add up instead of levelling out. The"
+    " reserve is kept until a device's last job has ended."
 )
 
 

@@ -11,7 +11,7 @@ from ampere.core.arrays import Array
 from ampere.fleet.planning.assurance import middle, upper
 from ampere.fleet.planning.lane import LATE, Lane, Piece
 from ampere.fleet.planning.problem import Problem, Sheet
-from ampere.fleet.planning.relaxation import Mask, supply_j
+from ampere.fleet.planning.relaxation import Mask
 
 
 class Draft:
@@ -22,9 +22,7 @@ class Draft:
         self.sheet: Sheet = [[] for _ in problem.lanes]
         self.chosen: dict[int, list[int]] = {}  # options of each task that is placed
         lanes = problem.lanes
-        self._supply = np.array(
-            [math.inf if each.member.battery is None else supply_j(each) for each in lanes]
-        )
+        self._supply = np.array([lane.supply_j() for lane in lanes])
         self._simple = np.array([_is_simple(lane) for lane in lanes])
         self._total, self._alone, self._single = np.zeros((3, len(lanes)))
         self._together = np.zeros((len(lanes), problem.costs.shared.shape[2]))

@@ -69,7 +69,7 @@ def spread(
     where they shall be before.
     """
     problem, counts = draft.problem, dict[int, int]()
-    order = list(options)
+    order, last = list(options), None
     chunk_s = _chunk_s(problem, order)
     quickest_s = min(chunk_s.values(), default=0.0)
     for first, most in ((True, wanted or {}), (False, None)):
@@ -82,16 +82,20 @@ def spread(
             )
             if limit and (option in counts or not _elsewhere(problem, counts, option)):
                 had = counts.get(option, 0)
-                counts[option] = most_chunks(draft, option, had + limit, had)
+                counts[option] = most_chunks(draft, option, had + limit, had + left, had)
+                last = option
         if not first and sum(counts.values()) < problem.chunks[task]:
             return False
-    held = [option for option, count in counts.items() if count]
-    rest = 1.0
-    for option in held:  # the last has the chunk that is shorter
-        part = rest if option == held[-1] else float(problem.chunk_parts[task]) * counts[option]
-        draft.put(option, part)
-        rest -= part
+    for option, count in counts.items():
+        if count:
+            draft.put(option, _part(problem, task, count, option == last))
     return True
+
+
+def _part(problem: Problem, task: int, count: int, last: bool) -> float:
+    """What so many chunks are of a task; the last one is what the others leave of it."""
+    each, chunks = float(problem.chunk_parts[task]), int(problem.chunks[task])
+    return 1.0 - each * (chunks - count) if last else each * count
 
 
 def _chunk_s(problem: Problem, order: Sequence[int]) -> dict[int, float]:
@@ -120,13 +124,13 @@ def _elsewhere(problem: Problem, counts: Mapping[int, int], option: int) -> bool
     return any(count and members[other] == members[option] for other, count in counts.items())
 
 
-def most_chunks(draft: Draft, option: int, most: int, least: int = 0) -> int:
-    """How many chunks have room, of so many at most."""
-    each = float(draft.problem.chunk_parts[draft.problem.options.task[option]])
+def most_chunks(draft: Draft, option: int, most: int, whole: int, least: int = 0) -> int:
+    """How many chunks have room, of so many at most; the `whole` rest has the last one."""
+    problem, task = draft.problem, int(draft.problem.options.task[option])
     low, high = least, most
     while low < high:
         middle = (low + high + 1) // 2
-        if draft.has_room(option, min(1.0, each * middle)):
+        if draft.has_room(option, _part(problem, task, middle, middle == whole)):
             low = middle
         else:
             high = middle - 1

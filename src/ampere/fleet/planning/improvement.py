@@ -10,6 +10,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from ampere.core.arrays import Array
 from ampere.fleet.planning.draft import Draft
 from ampere.fleet.planning.greedy import in_order, place, spread
@@ -32,7 +34,12 @@ def rounded(problem: Problem, shares: Array) -> Draft:
             torn.append(task)
         else:
             draft.put(first)
-    for task in sorted(torn, key=lambda each: bool(problem.chunks[each] > 1)):
+    given = np.bincount(problem.options.task, shares, len(problem.tasks))
+
+    def late(task: int) -> tuple[bool, bool]:
+        return bool(given[task] < 1 - WHOLE), bool(problem.chunks[task] > 1)
+
+    for task in sorted(torn, key=late):  # what is left out there must not take the others' room
         if problem.chunks[task] > 1:
             count = int(problem.chunks[task])
             wanted = {option: round(float(shares[option]) * count) for option in best[task]}
@@ -206,7 +213,7 @@ def _shorten(draft: Draft, until_s: float, weight: float) -> bool:
     ends = [lane.end_s(pieces) for lane, pieces in pairs]
     while time.monotonic() < until_s:
         last = max(range(len(ends)), key=ends.__getitem__)
-        moves = sorted(_shortening(draft, last, ends, weight))
+        moves = sorted(_shortening(draft, until_s, last, ends, weight))
         if not moves:
             break
         _, _, task, option = moves[0]
@@ -217,12 +224,14 @@ def _shorten(draft: Draft, until_s: float, weight: float) -> bool:
 
 
 def _shortening(
-    draft: Draft, last: int, ends: Sequence[float], weight: float
+    draft: Draft, until_s: float, last: int, ends: Sequence[float], weight: float
 ) -> Iterator[tuple[float, float, int, int]]:
     """Moves that gain: what they change of the cost, when both members then end, and the move."""
     problem = draft.problem
     options = problem.options
     for piece in [each for each in draft.sheet[last] if each.part == 1]:
+        if time.monotonic() > until_s:
+            return
         held = float(options.cost[draft.chosen[piece.task][0]])
         stay = problem.lanes[last].end_s([each for each in draft.sheet[last] if each is not piece])
         for option in problem.choices[piece.task]:

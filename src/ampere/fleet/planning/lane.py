@@ -85,6 +85,17 @@ class Lane:
         """Of each task by itself."""
         return np.asarray((self.shared**2).sum(axis=1) + self.own**2)
 
+    def supply_j(self, until_s: float = math.inf) -> float:
+        """What it may spend up to a moment, if its battery were never too full to be charged."""
+        battery = self.member.battery
+        if battery is None:
+            return math.inf
+        charged = math.fsum(
+            each.power_w * max(0.0, min(each.span.end_s, until_s) - each.span.start_s)
+            for each in self.member.charging
+        )
+        return max(0.0, battery.energy_j + charged - battery.reserve_j)
+
     def energies_j(self, pieces: Sequence[Piece]) -> Array:
         """Joules of each piece, as expected."""
         rows = [piece.task for piece in pieces]

@@ -13,11 +13,14 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from ampere.core.arrays import Array, Ints
 from ampere.fleet.costs import Costs
 from ampere.fleet.member import Fleet, Member
-from ampere.fleet.planning.lane import Lane, Piece
+from ampere.fleet.planning.assurance import MOST
+from ampere.fleet.planning.battery_path import HOLDS
+from ampere.fleet.planning.lane import LATE, Lane, Piece
 from ampere.fleet.planning.objective import Objective
 from ampere.fleet.planning.timetable import Timetable
 from ampere.fleet.task import Task
@@ -106,6 +109,21 @@ class Problem:
         )
 
     @cached_property
+    def _least_parts(self) -> Array:
+        """Of each task, the part that its last chunk is: no piece of it is less."""
+        return 1.0 - self.chunk_parts * (self.chunks - 1)
+
+    @cached_property
+    def _affordable(self) -> npt.NDArray[np.bool_]:
+        """Which task can run on which member, at least with its last chunk."""
+        costs, batteries = self.costs, [member.battery for member in self.fleet]
+        supply = np.array([lane.supply_j() for lane in self.lanes]) * (1 + LATE)
+        supply += [0.0 if each is None else HOLDS * each.capacity_j for each in batteries]
+        least = costs.energy_j * (self.shares * self._least_parts)[:, None]
+        errors = np.minimum(self.reach * np.sqrt(self.variances), MOST)
+        return np.asarray(costs.possible & (least * np.exp(errors) <= supply))
+
+    @cached_property
     def windows(self) -> list[Array]:
         """Moments from which on each member's options begin."""
         return [_windows(member, self.objective, self._horizon_s) for member in self.fleet]
@@ -127,13 +145,13 @@ class Problem:
         sure = costs.time_s * np.exp(self.reach * costs.time_std)
         blocks = []
         for index, member in enumerate(self.fleet):
-            tasks = np.flatnonzero(costs.possible[:, index])
+            tasks = np.flatnonzero(self._affordable[:, index])
             early = np.array([self.tasks[task].earliest_s for task in tasks.tolist()])
             due = np.array([_due(self.tasks[task]) for task in tasks.tolist()])
             for start_s in self.windows[index]:
                 release = np.maximum(start_s, early)
                 times = costs.time_s[tasks, index]
-                open_ = release + self.chunk_parts[tasks] * sure[tasks, index] <= due * (1 + 1e-9)
+                open_ = release + self._least_parts[tasks] * sure[tasks, index] <= due * (1 + LATE)
                 price = self._prices(member, release, times)
                 energy = costs.energy_j[tasks, index] * self.shares[tasks]
                 rows = np.stack(

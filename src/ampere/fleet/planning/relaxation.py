@@ -127,7 +127,7 @@ class Relaxation:
             if lane.member.battery is None:
                 continue
             taken = shares[self.of_member[index]]
-            limit = supply_j(lane)
+            limit = lane.supply_j()
             if self._upper(index, taken) > limit * (1 + tolerance) + 1e-12:
                 self._add_tangent(index, taken)
                 added = True
@@ -159,7 +159,7 @@ class Relaxation:
             return
         rows, energy = options.task[ours], options.energy_j[ours]
         weights = tangent(taken, energy, lane.shared[rows], lane.own[rows], lane.reach)
-        self.tangents.append(Row(ours, weights, supply_j(lane)))
+        self.tangents.append(Row(ours, weights, lane.supply_j()))
         if self.timed and lane.member.charging:
             self.tangents += self._charged_rows(lane, ours, weights)
 
@@ -168,7 +168,7 @@ class Relaxation:
         rows = []
         for moment in self.problem.windows[lane.index][1:]:
             begun = self._within(ours, 0.0, float(moment))
-            rows.append(Row(ours, weights * begun, supply_j(lane, float(moment))))
+            rows.append(Row(ours, weights * begun, lane.supply_j(float(moment))))
         return rows
 
     def _within(self, ours: npt.NDArray[np.int64], start_s: float, end_s: float) -> Array:
@@ -180,20 +180,22 @@ class Relaxation:
         return np.asarray(np.maximum(overlap, 0.0) / length)
 
     def _time_rows(self, lane: Lane) -> list[Row]:
-        """What is due by a moment must have room before it."""
+        """What is due by a moment must have room before it, and all while somebody is there."""
         problem, options = self.problem, self.problem.options
         ours = self.of_member[lane.index]
         due = np.array([problem.tasks[task].deadline_s or math.inf for task in options.task[ours]])
-        ends = [due] if lane.always_there else [np.minimum(due, lane.spans[-1].end_s)]
-        moments = np.unique(ends[0][np.isfinite(ends[0])])
+        moments = np.unique(due[np.isfinite(due)])
         if len(moments) > DEADLINES:
             places = np.linspace(0, len(moments) - 1, DEADLINES).astype(int)
             moments = moments[places]
         rows = []
         for moment in moments:
-            before = ours[ends[0] <= moment]
+            before = ours[due <= moment]
             room = lane.member.slots * there_s(lane.spans, 0.0, float(moment))
             rows.append(Row(before, options.sure_s[before], room))
+        if math.isfinite(lane.spans[-1].end_s):  # what is not due needs room as expected
+            room = lane.member.slots * there_s(lane.spans, 0.0, math.inf)
+            rows.append(Row(ours, options.time_s[ours], room))
         return rows + (self._window_rows(lane) if self.timed else [])
 
     def _sequence_rows(self) -> list[Row]:
@@ -294,17 +296,6 @@ class Relaxation:
         empty = sparse.csr_matrix((body.shape[0], t))
         end = sparse.csr_matrix(-np.ones((body.shape[0], 1)))
         return sparse.hstack([body, empty, end], format="csr")
-
-
-def supply_j(lane: Lane, until_s: float = math.inf) -> float:
-    """What a battery may give up to a moment, if it were never too full to be charged."""
-    battery = lane.member.battery
-    assert battery is not None
-    charged = math.fsum(
-        each.power_w * max(0.0, min(each.span.end_s, until_s) - each.span.start_s)
-        for each in lane.member.charging
-    )
-    return max(0.0, battery.energy_j + charged - battery.reserve_j)
 
 
 def there_s(spans: Sequence[Span], start_s: float, end_s: float) -> float:

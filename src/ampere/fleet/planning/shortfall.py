@@ -7,9 +7,12 @@ later deadline, a smaller model.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+
+import numpy as np
 
 from ampere.core import units
 from ampere.fleet.costs import reasons_of
@@ -20,6 +23,7 @@ from ampere.fleet.planning.problem import Problem, Sheet
 from ampere.fleet.shrinking import can_shrink
 from ampere.fleet.task import Task
 
+PATIENCE_S = 4.0  # for changes of all that fits nowhere; what matters most comes first
 HALVINGS = 30
 FEW = 0.01  # share of a job's steps below which it matters who else is there
 MARGIN = 1.001  # by which a change is rounded to the safe side
@@ -34,13 +38,30 @@ class Change:
 
 
 def unplaced_of(problem: Problem, sheet: Sheet) -> list[Unplaced]:
-    """What is not placed, why, and what would help."""
-    parts = problem.placed(sheet)
-    return [
-        Unplaced(problem.tasks[task].name, _reason(problem, task), _change(problem, sheet, task))
-        for task in range(len(problem.tasks))
-        if parts[task] < 1 - 1e-9
-    ]
+    """What is not placed, why, and what would help: looked for once for all that are alike."""
+    left = np.flatnonzero(problem.placed(sheet) < 1 - 1e-9).tolist()
+    said: dict[object, tuple[str, str]] = {}
+    until_s = time.monotonic() + PATIENCE_S
+    for task in sorted(left, key=lambda each: -float(problem.priorities[each])):
+        if _likeness(problem, task) not in said:
+            change = _change(problem, sheet, task, until_s)
+            said[_likeness(problem, task)] = _reason(problem, task), change
+    return [Unplaced(problem.tasks[task].name, *said[_likeness(problem, task)]) for task in left]
+
+
+def _likeness(problem: Problem, task: int) -> object:
+    """What two jobs have in common of which the same can be said."""
+    costs, asked = problem.costs, problem.tasks[task]
+    model = asked.model if isinstance(asked.model, str) else id(asked.model)
+    numbers = (costs.energy_j, costs.time_s, costs.own, costs.time_std, costs.steps)
+    return (
+        *(each[task].tobytes() for each in (*numbers, problem.shares)),
+        costs.shared[:, task].tobytes(),
+        *(costs.reasons.get((task, lane.index)) for lane in problem.lanes),
+        *(task in each for each in (costs.unreadable, costs.uninstalled)),
+        *(asked.earliest_s, asked.deadline_s, asked.chunk_steps),
+        *(model, repr(asked.input), asked.training),
+    )
 
 
 def _able(problem: Problem, task: int) -> list[Lane]:
@@ -105,8 +126,8 @@ def _undated(problem: Problem, task: int) -> list[Task]:
     ]
 
 
-def _change(problem: Problem, sheet: Sheet, task: int) -> str:
-    """The least change of each kind, the smallest first."""
+def _change(problem: Problem, sheet: Sheet, task: int, until_s: float) -> str:
+    """The least change of each kind, the smallest first, on the members there is time for."""
     lanes = _able(problem, task)
     if not lanes and task in problem.costs.uninstalled:
         return "install what its model needs, and plan again"
@@ -114,13 +135,19 @@ def _change(problem: Problem, sheet: Sheet, task: int) -> str:
         return "correct its model: no profile helps where it cannot be read"
     if not lanes:
         return "profile a member with this job's model, or let another member run it"
+    if time.monotonic() > until_s:
+        return "not looked for, since so many jobs fit nowhere"
     kinds = (_fewer_steps, _more_charge, _later)
-    found = [
-        min(changes)
-        for kind in kinds
-        if (changes := [each for lane in lanes for each in kind(problem, sheet, lane, task)])
-    ]
-    found += _pruned(problem, sheet, lanes, task)
+    changes: list[list[Change]] = [[] for _ in kinds]
+    looked: list[Lane] = []
+    for lane in lanes:
+        if looked and time.monotonic() > until_s:
+            break
+        looked.append(lane)
+        for known, kind in zip(changes, kinds, strict=True):
+            known += kind(problem, sheet, lane, task)
+    found = [min(known) for known in changes if known]
+    found += _pruned(problem, sheet, looked, task)
     return "; or ".join(each.text for each in sorted(found))
 
 

@@ -128,8 +128,11 @@ def _with_share(pieces: Sequence[Piece], task: int, share: float) -> list[Piece]
 
 
 def _improved(draft: Draft, patience_s: float) -> Sheet:
+    """What exchanges make of it; as it was if the end of all counts and they made that worse."""
+    problem, before = draft.problem, [list(pieces) for pieces in draft.sheet]
     improve(draft, time.monotonic() + patience_s / 4)
-    return mended(draft.problem, draft.sheet)
+    sheets = [draft.sheet, *([before] if problem.objective.makespan else [])]
+    return min((mended(problem, each) for each in sheets), key=problem.standing)
 
 
 def _is_best(problem: Problem, sheets: list[Sheet], bound: float) -> bool:
