@@ -31,13 +31,13 @@ import numpy as np
 from machine import RESULTS, machine_line, write_section
 
 from ampere.core.layers import Layer, network_identity
-from ampere.estimators import additive, candidates
-from ampere.estimators.additive import fit_additive
+from ampere.estimators import candidates, fitting
 from ampere.estimators.base import usable
 from ampere.estimators.drift import usual_drift
 from ampere.estimators.encoding import encoder as encoding
 from ampere.estimators.encoding.encoder import Encoder
 from ampere.estimators.encoding.places import BYTES
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.processes import likelihood, sum_process
 from ampere.estimators.processes.likelihood import Prior
 from ampere.estimators.processes.linear_mean import Layers
@@ -125,7 +125,7 @@ PARTS: Mapping[str, Patch] = {
     "step by step": partial(patch.object, encoding, "starts", lambda kind: 1.0),
     "doubt beyond what was measured": assumed(beyond=0.0),
     "Student's distribution": partial(patch.object, sum_process, "inflation", lambda rows: 1.0),
-    "widening by rows left out": partial(patch.object, additive, "stretch_of", lambda *_: 1.0),
+    "widening by rows left out": partial(patch.object, fitting, "stretch_of", lambda *_: 1.0),
 }
 
 

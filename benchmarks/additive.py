@@ -41,8 +41,8 @@ from ampere.acquisition.strategy import Strategy
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec
 from ampere.devices.base import Device
-from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.paper import fit_paper
 from ampere.frameworks.models import plan_variants
 from ampere.profiles.estimate import estimate

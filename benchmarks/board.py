@@ -21,8 +21,8 @@ from typing import Any
 
 from machine import RESULTS, machine_line, write_section
 
-from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Prediction
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.intervals import interval
 from ampere.records.measurement import Measurement
 from ampere_paper.published import board

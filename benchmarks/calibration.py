@@ -34,10 +34,10 @@ from bias import HOUR, START, network, price
 from machine import RESULTS, machine_line, write_section
 
 from ampere.core.layers import Layer
-from ampere.estimators.additive import fit_additive
 from ampere.estimators.baselines.flops import fit_flops_affine
 from ampere.estimators.encoding.contexts import contexts_of
 from ampere.estimators.encoding.encoder import STEP, distinct
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.intervals import CONFIDENCE, interval
 from ampere.records.measurement import Measurement, utc
 from ampere_paper.published.intel import mlp

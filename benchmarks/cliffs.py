@@ -27,7 +27,7 @@ from machine import RESULTS, machine_line, write_section
 
 from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
-from ampere.estimators.additive import fit_additive
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.intervals import interval
 from ampere.records.measurement import Measurement
 

@@ -38,9 +38,9 @@ from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec
 from ampere.devices.base import Device
-from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit, usable
 from ampere.estimators.baselines.flops import fit_flops_affine
+from ampere.estimators.fitting import fit_additive
 from ampere.profiles.estimate import estimate
 from ampere.records.journal import Journal, read_journal
 from ampere.records.measurement import Measurement

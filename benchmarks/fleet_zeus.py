@@ -29,7 +29,7 @@ import ampere
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.errors import DataError
-from ampere.estimators.additive import fit_additive
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.lending.lenders import Lender, Lenders
 from ampere.fleet.costs import Costs, estimate_costs
 from ampere.fleet.planning.assurance import reach_of

@@ -41,9 +41,9 @@ from ampere.core.layers import Layer
 from ampere.core.training import Training
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Device
-from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit
 from ampere.estimators.baselines.flops import fit_flops
+from ampere.estimators.fitting import fit_additive
 from ampere.frameworks.models import layers_of
 from ampere.profiles.estimate import estimate
 from ampere.records.journal import Journal, read_journal

@@ -38,10 +38,10 @@ from ampere.acquisition.families import Network
 from ampere.acquisition.loop import open_journal, reference_of
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Device
-from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import usable
 from ampere.estimators.baselines.flops import fit_flops, fit_flops_affine
 from ampere.estimators.baselines.roofline import fit_roofline
+from ampere.estimators.fitting import fit_additive
 from ampere.evaluation.evaluate import compare
 from ampere.evaluation.evaluation import Evaluation
 from ampere.profiles.estimate import estimate

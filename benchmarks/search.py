@@ -34,7 +34,7 @@ from speed import median_s
 import ampere
 from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
-from ampere.estimators.additive import fit_additive
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.selection import MOST_ROWS
 from ampere.profiles.tables.family_tables import FamilyTables
 from ampere.records.measurement import Measurement

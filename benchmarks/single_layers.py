@@ -36,9 +36,10 @@ from ampere.core.groups import grouped
 from ampere.core.layers import Layer
 from ampere.core.workloads import ModelSpec, Workload
 from ampere.devices.base import Device
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.encoding.contexts import contexts_of
 from ampere.estimators.encoding.encoder import distinct
+from ampere.estimators.fitting import fit_additive
 from ampere.pytorch.models import read
 from ampere.records.journal import Journal, read_journal
 from ampere.records.measurement import REACH, succeeded

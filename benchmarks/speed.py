@@ -23,7 +23,7 @@ from machine import RESULTS, machine_line, write_section
 
 from ampere.core.layers import Layer
 from ampere.core.training import Training
-from ampere.estimators.additive import fit_additive
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.paper import fit_paper
 from ampere.estimators.processes import sum_process
 from ampere.estimators.solution import rebuild, solution_of

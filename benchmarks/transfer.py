@@ -40,8 +40,8 @@ from ampere.devices.base import Device
 from ampere.devices.physics import simulated_devices
 from ampere.devices.simulated import SimulatedDevice
 from ampere.errors import DataError, NotCovered
-from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit, usable
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.lending.lenders import Lender, Lenders
 from ampere.estimators.lending.unmeasured import UnmeasuredFit
 from ampere.records.journal import read_journal

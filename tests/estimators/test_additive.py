@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.baselines.roofline import fit_roofline
 from ampere.estimators.drift import seen_drift
 from ampere.estimators.encoding.contexts import contexts_of
 from ampere.estimators.encoding.encoder import STEP, distinct
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.intervals import inflation
 from ampere.estimators.processes import likelihood
 from ampere.profiles import profile as profile_module

@@ -13,7 +13,8 @@ import pytest
 
 from ampere.core.layers import Layer
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.lending.lenders import Lender, Lenders
 from ampere.estimators.lending.unmeasured import UnmeasuredFit
 from ampere.estimators.methods import fit_rows

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ampere.core.layers import Features, Layer
-from ampere.estimators.additive import fit_additive
+from ampere.estimators.fitting import fit_additive
 from priced_rows import OTHERS, ROWS, conv, joules, linear, measured, network, relative_std
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit
+from ampere.estimators.fitting import fit_additive
 from ampere.records.measurement import Measurement
 
 WIDTHS = range(8, 129, 8)

@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils import estimator_checks
 
 from ampere.errors import DataError
-from ampere.estimators.additive import fit_additive
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.regressor import AdditiveRegressor
 from priced_rows import OTHERS, ROWS, joules
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit
+from ampere.estimators.fitting import fit_additive
 from ampere.profiles import profile as profile_module
 from priced_rows import (
     OTHERS,

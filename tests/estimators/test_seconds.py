@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from ampere.core.arrays import Ints
 from ampere.core.layers import Features, Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.processes.sum_process import SumProcess
 from ampere.estimators.processes.totals import Context
 from ampere.estimators.seconds import time_error

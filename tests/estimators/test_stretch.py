@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from ampere.core.layers import Layer
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Cost, Prediction
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.intervals import inflation, interval
 from ampere.estimators.methods import fit_rows
 from ampere.estimators.solution import rebuild, solution_of

@@ -10,7 +10,7 @@ import scipy.optimize  # noqa: F401 - brings a BLAS of its own
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from ampere.core.arrays import Array
-from ampere.estimators.additive import fit_additive
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.processes import gp
 from ampere.estimators.processes.sum_process import Asked, SumProcess
 from ampere.estimators.processes.threads import single_threaded

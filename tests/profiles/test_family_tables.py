@@ -15,9 +15,10 @@ import ampere
 from ampere.core.choices import resample, resize
 from ampere.core.layers import Layer
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.encoding.contexts import contexts_of
 from ampere.estimators.encoding.encoder import STEP, distinct
+from ampere.estimators.fitting import fit_additive
 from ampere.profiles.tables.family_tables import FamilyTables
 from ampere.pytorch.graph.counter import with_features
 from ampere.pytorch.models import read

@@ -11,7 +11,8 @@ import pytest
 from ampere.core.choices import Choice
 from ampere.core.layers import Features, Layer
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit
+from ampere.estimators.fitting import fit_additive
 from ampere.profiles.tables import grid as grid_module
 from ampere.profiles.tables.grid import Grid, Place, places_of
 from priced_rows import ROWS, conv, first, linear, network

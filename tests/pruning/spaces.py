@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ampere.core.arrays import Array, Ints
 from ampere.core.choices import resample
 from ampere.core.layers import Features, Layer
-from ampere.estimators.additive import fit_additive
+from ampere.estimators.fitting import fit_additive
 from ampere.profiles.tables.family_tables import FamilyTables
 from ampere.pruning.space import Space
 from fakes import exact, plain_model

@@ -23,10 +23,10 @@ import pytest
 
 import ampere
 from ampere.core.layers import Layer, network_identity
-from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit
 from ampere.estimators.baselines.flops import fit_flops
 from ampere.estimators.drift import usual_drift
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.paper import fit_paper
 from ampere.evaluation.metering import rows_by_network
 from ampere.profiles.estimate import estimate

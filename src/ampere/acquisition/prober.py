@@ -29,10 +29,11 @@ from ampere.core.layers import Layer, network_identity
 from ampere.core.variants import sample, tell_apart
 from ampere.core.workloads import Workload
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import usable
 from ampere.estimators.encoding.contexts import contexts_of, depth_of
 from ampere.estimators.encoding.encoder import distinct
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.processes.sum_process import SumProcess
 from ampere.estimators.seconds import per_joule

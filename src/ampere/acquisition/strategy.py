@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ampere.core.boundary.fields import Fields
+from ampere.core.units import plural
 from ampere.errors import DataError
 from ampere.estimators.methods import METHODS
 from ampere.estimators.processes.covariance import KERNELS
@@ -39,7 +40,8 @@ class Strategy:
         if self.method not in METHODS:
             raise DataError(f"unknown method {self.method!r}: use one of {', '.join(METHODS)}")
         if self.max_measurements < 2:
-            raise DataError(f"max_measurements is {self.max_measurements}: use 2 or more")
+            most = plural(self.max_measurements, "measurement")
+            raise DataError(f"{most} at most is too few: use 2 or more")
         if self.max_points < 2:
             raise DataError(f"max_points is {self.max_points}: at least the 2 bounds are needed")
         if not 0 < self.effective_tolerance < 1:

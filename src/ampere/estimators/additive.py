@@ -14,7 +14,7 @@ device can draw.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -24,8 +24,7 @@ from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.errors import DataError
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, usable
-from ampere.estimators.candidates import again, likelier
-from ampere.estimators.drift import STEADY, seen_drift
+from ampere.estimators.drift import STEADY
 from ampere.estimators.encoding.contexts import (
     CALLS,
     LAYERS,
@@ -44,32 +43,25 @@ from ampere.estimators.encoding.encoder import (
     in_order,
     is_beyond,
 )
-from ampere.estimators.lending.borrowing import borrow
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.processes import sum_process
-from ampere.estimators.processes.comparison import lead
 from ampere.estimators.processes.mode import Solution
 from ampere.estimators.processes.sum_process import SumProcess
 from ampere.estimators.processes.threads import single_threaded
 from ampere.estimators.processes.totals import Context
 from ampere.estimators.rejection import (
     absurd,
-    gross_faults,
-    odd_seconds,
     open_seconds,
-    suspects,
     told_of_flops,
     wrong_joules,
     wrong_seconds,
 )
 from ampere.estimators.seconds import by_the_clock, learn_seconds, per_joule, with_seconds
-from ampere.estimators.selection import arrays_of, some_rows
-from ampere.estimators.stretch import stretch_of
+from ampere.estimators.selection import arrays_of
 from ampere.records.measurement import Measurement
 
 ROUGH = 0.1  # relative scatter above which the user is told
 NOTABLE = 0.03  # relative difference between a network and its layers that is worth telling
-CONTRADICTED = 3.0  # log odds against the lenders (20 to 1), from which on they are left out
 DEEPER = 0.5  # octaves beyond the deepest measured network that are worth telling
 ADVICE = "profile the largest that you will ask about (--candidate), or add --after-steps 20"
 
@@ -91,6 +83,54 @@ class AdditiveFit:
     unused: int = 0  # rows more than a fit takes
     refused: tuple[str, ...] = ()  # other devices, that these rows contradict
     method: str = field(default="additive", init=False)
+
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[Measurement],
+        layers: Sequence[Layer],
+        encoder: Encoder,
+        energy: SumProcess,
+    ) -> AdditiveFit:
+        """The fit of the joules of these rows, which have these layers."""
+        lent = encoder.lenders.layers if encoder.lenders else ()
+        return cls(
+            encoder=encoder,
+            measurements=tuple(rows),
+            timed=(),
+            layers=tuple(layers),
+            energy=energy,
+            time=None,
+            bounds=bounds_by_kind([*layers, *lent]),
+        )
+
+    @classmethod
+    def conditioned(
+        cls,
+        rows: Sequence[Measurement],
+        solution: Solution,
+        encoder: Encoder | None = None,
+        lenders: Lenders | None = None,
+    ) -> AdditiveFit:
+        """The fit of the joules of these rows by what was found before."""
+        layers, counts = distinct([(*row.layers, STEP) for row in rows])
+        joules = arrays_of(rows, counts, [row.energy_j for row in rows])
+        encoder = encoder or Encoder.of(layers, solution.rounded, lenders)
+        energy = sum_process.condition(encoder.encode(layers), joules, solution)
+        return cls.of(rows, layers, encoder, energy)
+
+    def with_seconds_of(
+        self,
+        rows: Sequence[Measurement],
+        solution: Solution | None = None,
+        drift: float = STEADY,
+    ) -> AdditiveFit:
+        """The fit with the seconds of these rows."""
+        if not rows:
+            return self
+        counts = count([(*row.layers, STEP) for row in rows], self.layers)
+        time = learn_seconds(rows, counts, self.energy, drift, solution)
+        return replace(self, time=time, timed=tuple(rows))
 
     def predict(self, layers: Sequence[Layer]) -> Prediction:
         """Lines and total, with the covariance between layers in the total's deviation."""
@@ -156,11 +196,11 @@ class AdditiveFit:
                 raise DataError("it has the first time of all rows: fit all rows anew")
             if reason := self._surprise(row):
                 raise DataError(f"{reason}: fit all rows anew")
-        fit = _conditioned(
-            in_order([*self.measurements, *told]), self.energy.solution, self.encoder
-        )
+        every = in_order([*self.measurements, *told])
+        fit = self.conditioned(every, self.energy.solution, self.encoder)
         if self.time is not None:
-            fit = _timed(fit, in_order([*self.timed, *with_seconds(told)]), self.time.solution)
+            timed = in_order([*self.timed, *with_seconds(told)])
+            fit = fit.with_seconds_of(timed, self.time.solution)
         return replace(fit, rejected=self.rejected, refused=self.refused, unused=self.unused)
 
     def knows(self, row: Measurement) -> bool:
@@ -259,165 +299,3 @@ class AdditiveFit:
     @cached_property
     def _by_the_clock(self) -> SumProcess:
         return by_the_clock(self.energy, self.measurements, self.time, self.timed)
-
-
-def fit_additive(
-    measurements: Sequence[Measurement], drift: float = STEADY, lenders: Lenders | None = None
-) -> AdditiveFit:
-    """Fit all whole training steps; their order does not matter.
-
-    Args:
-        measurements: The rows.
-        drift: What is usual of such a device: what rows of one moment cannot tell.
-        lenders: Other devices, that this one may be like.
-    """
-    every = in_order(usable(measurements))
-    rows = some_rows(every)
-    usual, drift = drift, seen_drift(rows, drift)
-    unused = len(every) - len(rows)
-    if not rows:
-        raise DataError("there is no measurement to fit: every row failed, or there are none")
-    wrong = gross_faults(rows)
-    rejected = [Rejection(rows[i], reason) for i, reason in wrong.items()]
-    rows = [row for i, row in enumerate(rows) if i not in wrong]
-    fit = _fit(rows, drift)
-    for _ in range(3):  # one fault hides another
-        # A network of a survey that is unlike all others is news of its calls, no fault.
-        doubted = [] if fit.of_calls else suspects(fit.energy)
-        if not doubted:
-            break
-        without = _fit([row for i, row in enumerate(rows) if i not in doubted], drift, fit)
-        wrong = {i: reason for i in doubted if (reason := wrong_joules(rows[i], without))}
-        if not wrong:
-            break
-        rejected += [Rejection(rows[i], reason) for i, reason in wrong.items()]
-        rows = [row for i, row in enumerate(rows) if i not in wrong]
-        fit = without if len(wrong) == len(doubted) else _fit(rows, drift, fit)
-    if lenders is not None:
-        fit = _borrowing(fit, drift, lenders)
-    fit = _stretched(fit, drift)
-    fit, late = _with_true_seconds(fit, with_seconds(rows), usual)
-    return replace(fit, rejected=(*rejected, *late), unused=unused)
-
-
-def rebuild_additive(
-    measurements: Sequence[Measurement],
-    *,
-    energy: Solution,
-    time: Solution | None,
-    rejected: Sequence[Rejection],
-    lenders: Lenders | None = None,
-) -> AdditiveFit:
-    """The fit that `fit_additive` made of these rows, from what it found: nothing is searched for.
-
-    Rejections hold rows of `measurements` themselves, not others that are equal.
-    """
-    faulty = {id(rejection.row) for rejection in rejected if not rejection.seconds_only}
-    mistimed = {id(rejection.row) for rejection in rejected}
-    every = in_order(usable(measurements))
-    some = some_rows(every)
-    rows = [row for row in some if id(row) not in faulty]
-    unused = len(every) - len(some)
-    fit = replace(
-        _conditioned(rows, energy, lenders=lenders if energy.lent else None),
-        rejected=tuple(rejected),
-        unused=unused,
-        refused=() if lenders is None or energy.lent else lenders.names,
-    )
-    if time is None:
-        return fit
-    return _timed(fit, [row for row in with_seconds(rows) if id(row) not in mistimed], time)
-
-
-def _with_true_seconds(
-    fit: AdditiveFit, timed: Sequence[Measurement], drift: float
-) -> tuple[AdditiveFit, list[Rejection]]:
-    """The fit with seconds, but for those that all others contradict; their joules are kept."""
-
-    def without(some: Container[int]) -> AdditiveFit:
-        return _timed(fit, [row for i, row in enumerate(timed) if i not in some], drift=drift)
-
-    wrong = odd_seconds(timed)
-    told = without(wrong)
-    if told.time and (doubted := suspects(told.time)):  # of many rows, where none was odd
-        others = without(doubted)
-        wrong = {i: reason for i in doubted if (reason := wrong_seconds(timed[i], others))}
-        told = without(wrong) if wrong else told
-    return told, [Rejection(timed[i], reason, seconds_only=True) for i, reason in wrong.items()]
-
-
-def _fit(
-    rows: Sequence[Measurement],
-    drift: float = STEADY,
-    before: AdditiveFit | None = None,
-) -> AdditiveFit:
-    """The fit of the joules of all of these rows; that of nearly the same rows may be known."""
-    layers, counts = distinct([(*row.layers, STEP) for row in rows])
-    joules = arrays_of(rows, counts, [row.energy_j for row in rows])
-    if before is None:
-        encoder, energy = likelier(layers, joules, drift)
-    else:
-        encoder, energy = again(layers, joules, drift, before.encoder, before.energy.hyper)
-    return _made(rows, layers, encoder, energy)
-
-
-def _conditioned(
-    rows: Sequence[Measurement],
-    solution: Solution,
-    encoder: Encoder | None = None,
-    lenders: Lenders | None = None,
-) -> AdditiveFit:
-    """The fit of these rows by what was found before."""
-    layers, counts = distinct([(*row.layers, STEP) for row in rows])
-    joules = arrays_of(rows, counts, [row.energy_j for row in rows])
-    encoder = encoder or Encoder.of(layers, solution.rounded, lenders)
-    energy = sum_process.condition(encoder.encode(layers), joules, solution)
-    return _made(rows, layers, encoder, energy)
-
-
-def _borrowing(fit: AdditiveFit, drift: float, lenders: Lenders) -> AdditiveFit:
-    """The fit of the same rows with what other devices say for its mean, unless they refute it."""
-    encoder, energy = borrow(fit.layers, fit.energy.rows, drift, lenders)
-    if lead(fit.energy, energy) > CONTRADICTED:
-        return replace(fit, refused=lenders.names)
-    return _made(fit.measurements, fit.layers, encoder, energy)
-
-
-def _stretched(fit: AdditiveFit, drift: float) -> AdditiveFit:
-    """The fit with intervals as wide as rows that are left out show that they must be.
-
-    A survey's are widened by calls (see survey.py), and what is lent has deviations of its own.
-    """
-    if fit.of_calls or fit.encoder.lenders is not None:
-        return fit
-    stretch = stretch_of(fit.measurements, lambda rows: _fit(rows, drift, fit))
-    solution = replace(fit.energy.solution, stretch=stretch)
-    return replace(fit, energy=replace(fit.energy, solution=solution))
-
-
-def _made(
-    rows: Sequence[Measurement], layers: Sequence[Layer], encoder: Encoder, energy: SumProcess
-) -> AdditiveFit:
-    return AdditiveFit(
-        encoder=encoder,
-        measurements=tuple(rows),
-        timed=(),
-        layers=tuple(layers),
-        energy=energy,
-        time=None,
-        bounds=bounds_by_kind([*layers, *(encoder.lenders.layers if encoder.lenders else ())]),
-    )
-
-
-def _timed(
-    fit: AdditiveFit,
-    rows: Sequence[Measurement],
-    solution: Solution | None = None,
-    drift: float = STEADY,
-) -> AdditiveFit:
-    """The fit with the seconds of these rows."""
-    if not rows:
-        return fit
-    counts = count([(*row.layers, STEP) for row in rows], fit.layers)
-    time = learn_seconds(rows, counts, fit.energy, drift, solution)
-    return replace(fit, time=time, timed=tuple(rows))

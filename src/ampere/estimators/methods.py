@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import usable
 from ampere.estimators.drift import STEADY
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.paper import PaperFit, fit_paper
 from ampere.estimators.survey import SurveyFit, fit_survey, is_survey

@@ -21,8 +21,8 @@ from ampere.core.arrays import Array
 from ampere.core.layers import Layer, LayerKind, Role
 from ampere.core.program.widths import Widths
 from ampere.errors import DataError
-from ampere.estimators.additive import fit_additive
 from ampere.estimators.drift import STEADY
+from ampere.estimators.fitting import fit_additive
 from ampere.records.measurement import Measurement
 
 if TYPE_CHECKING:

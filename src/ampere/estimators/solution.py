@@ -15,9 +15,10 @@ import numpy as np
 from ampere.core.arrays import Array
 from ampere.core.types import Json
 from ampere.errors import DataError
-from ampere.estimators.additive import AdditiveFit, rebuild_additive
+from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Rejection
 from ampere.estimators.encoding.places import STAIRS
+from ampere.estimators.fitting import rebuild_additive
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.paper import KindHyper, PaperFit, fit_paper
 from ampere.estimators.processes import gp, mode

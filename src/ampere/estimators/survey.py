@@ -18,11 +18,12 @@ import numpy as np
 
 from ampere.core.arrays import Array
 from ampere.core.layers import Layer
-from ampere.estimators.additive import AdditiveFit, fit_additive, rebuild_additive
+from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.base import Cost, Line, Prediction, Rejection, Share
 from ampere.estimators.drift import STEADY
 from ampere.estimators.encoding.contexts import calls_in, contexts_of, depth_context, is_call
 from ampere.estimators.encoding.encoder import STEP, distinct
+from ampere.estimators.fitting import fit_additive, rebuild_additive
 from ampere.estimators.lending.lenders import Lenders
 from ampere.estimators.processes.mode import Solution
 from ampere.estimators.processes.sum_process import SumProcess

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ampere.estimators.additive import AdditiveFit, fit_additive
+from ampere.estimators.additive import AdditiveFit
 from ampere.estimators.encoding.places import BYTES
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.processes import sum_process
 from ampere_paper.published.cases import Case, Split
 

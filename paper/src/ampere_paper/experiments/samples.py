@@ -15,7 +15,7 @@ from ampere.core.page import Page
 from ampere.core.types import Json
 from ampere.core.variants import Variant
 from ampere.errors import AmpereError
-from ampere.estimators.additive import fit_additive
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.paper import fit_paper
 from ampere.records.measurement import Measurement
 from ampere_paper.experiments.experiment import Experiment

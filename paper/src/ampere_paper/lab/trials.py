@@ -28,12 +28,12 @@ from ampere.core.training import Training
 from ampere.core.types import Json
 from ampere.core.workloads import ModelSpec
 from ampere.errors import DataError, NotCovered
-from ampere.estimators.additive import fit_additive
 from ampere.estimators.base import Fit
 from ampere.estimators.baselines.flops import fit_flops, fit_flops_affine
 from ampere.estimators.baselines.neuralpower import fit_neuralpower
 from ampere.estimators.baselines.roofline import fit_roofline
 from ampere.estimators.drift import usual_drift
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.paper import fit_paper
 from ampere.evaluation.evaluate import results_of
 from ampere.evaluation.evaluation import Evaluation

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ampere.estimators.additive import fit_additive
 from ampere.estimators.baselines.flops import fit_flops_affine
 from ampere.estimators.baselines.roofline import fit_roofline
+from ampere.estimators.fitting import fit_additive
 from ampere.estimators.paper import fit_paper
 from ampere.records.measurement import Measurement
 from ampere_paper.published.answers import Learned, Method, by_layers
