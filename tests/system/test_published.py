@@ -193,7 +193,7 @@ def three_seeds() -> list[list[Score]]:
     return families
 
 
-def noisy_floor() -> list[float]:
+def second_floor() -> list[float]:
     """How the members of those families repeat, some minutes apart."""
     floors = []
     for family in SIX:
@@ -321,10 +321,10 @@ SOURCES = {
         "results",
         three_seeds,
         {
-            "six families from 24 networks, a run in a noisier hour, three seeds"
+            "six families from 24 networks, a run in a calm hour, three seeds"
             " (the floor: # to # %) | # to # %; # % lie inside their 90 % interval"
             "": lambda families: [
-                *noisy_floor(),
+                *second_floor(),
                 *span(fmean(seed.mape for seed in seeds) for seeds in families),
                 percent(each for seeds in families for seed in seeds for each in seed.inside),
             ],
@@ -334,7 +334,7 @@ SOURCES = {
         "README",
         three_seeds,
         {
-            "from 24 networks in a noisier hour, # to # %": lambda families: span(
+            "from 24 networks in another run, # to # %": lambda families: span(
                 fmean(seed.mape for seed in seeds) for seeds in families
             ),
         },
@@ -419,7 +419,7 @@ SOURCES = {
 }  # fmt: skip
 
 
-# As one thread, in a noisier hour: eighteen fits more.
+# As one thread, in another run: eighteen fits more.
 LONG = {name: pytest.mark.slow for name in ("three seeds", "three seeds, in README")}
 
 
