@@ -149,6 +149,35 @@ def test_flops_are_those_of_xla(module: Any, shape: tuple[int, ...]) -> None:
     assert ours == pytest.approx(theirs, rel=1e-6)
 
 
+class Alone(nnx.Module):  # type: ignore[misc]
+    """A module by itself, as a model."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def __call__(self, x: Any) -> Any:
+        return self.module(x)
+
+
+@pytest.mark.parametrize(
+    ("module", "entering"),
+    [
+        (lambda r: nnx.Linear(64, 96, use_bias=False, rngs=r), "64"),
+        (lambda r: nnx.Conv(16, 24, (3, 3), use_bias=False, rngs=r), "12x12x16"),
+        (lambda r: nnx.Conv(16, 24, (5, 3), strides=2, use_bias=False, rngs=r), "13x12x16"),
+    ],
+)
+def test_bytes_are_those_that_xla_says_are_written_and_read(module: Any, entering: str) -> None:
+    """Of one operation, which XLA has nothing to fuse with."""
+    model = Alone(module(nnx.Rngs(0)))
+    (layer,) = read(model, entering, SMALL)
+    features = READER.with_features(layer).features
+    shape = (SMALL.batch_size, *map(int, entering.split("x")))
+    cost = jax.jit(model.module).lower(jax.ShapeDtypeStruct(shape, np.float32)).cost_analysis()
+    assert features.activation_bytes == cost["bytes accessedout{}"]
+    assert features.parameter_bytes == cost["bytes accessed1{}"]
+
+
 def test_a_loop_counts_as_often_as_it_runs() -> None:
     short, long = (
         READER.with_features(read(make("recurrent"), f"{n}x5", SMALL)[1]) for n in (3, 6)
