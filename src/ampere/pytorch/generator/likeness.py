@@ -1,9 +1,10 @@
 """Draw a network like an architecture: a few of its calls, at their sizes, in other company.
 
 Where a network is known by its calls, those that matter can be measured at the very sizes that it
-has: one is picked by its share of the FLOPs, and followed by others that take what it puts out, by
-one or by dozens: calls in company cost other than alone, and architectures have hundreds. What
-stands between them is left to chance, as in any network that is drawn.
+has, maps and batches too: one is picked by its share of the FLOPs, and followed by others that take
+what it puts out, at this very size of map where there are such: by one or by dozens, since calls in
+company cost other than alone, and architectures have hundreds. What stands between them is left to
+chance, as in any network that is drawn.
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ def draw_like(rng: random.Random, calls: Sequence[Layer], flops: float) -> Drawn
         ]
         if not following:
             break
-        call = rng.choice(following)
+        at_home = [call for call in following if maps and _side(call) == side]
+        call = rng.choice(at_home or following)
         more, width = _convolution(dice, call, side) if maps else _linear(dice, call)
-        side = max(side // _kernel(call)[1], 1)
+        side = -(-side // _kernel(call)[1])
         parts += more
         left, weights = left - _flops(call) / smaller, weights - _weights(call)
     classes = octaves(rng, 2, 100)
@@ -97,6 +99,11 @@ def _takes(call: Layer, width: int, maps: bool) -> bool:
 
 def _entering(call: Layer) -> int:
     return call.widths["in"] * _number(call, "groups")
+
+
+def _side(call: Layer) -> int:
+    """Of the map of one sample; what does not say how its rows divide has one sample."""
+    return max(round(math.sqrt(_number(call, "map", _number(call, "rows")))), 1)
 
 
 def _kernel(call: Layer) -> tuple[int, int]:
@@ -135,9 +142,11 @@ def _split(dice: Dice, rows: float, most: int) -> tuple[int, int]:
 
 
 def _start_maps(dice: Dice, call: Layer, smaller: float) -> Start:
-    rows = max(_number(call, "rows") / smaller, 1)
-    batch, positions = _split(dice, rows, MOST_SIDE**2)
-    side = max(round(math.sqrt(positions)), 1)
+    side = _side(call)
+    batch = _number(call, "rows") / side**2
+    # What is too large has fewer samples, and a smaller map only if one is still too much.
+    side = min(max(round(side / math.sqrt(max(smaller / batch, 1))), 1), MOST_SIDE)
+    batch = max(round(batch / smaller), 1)
     entering = call.widths["out"] if call.kind.operation == "depthwise" else _entering(call)
     # A sample with a single position has no variance over the batch.
     batch = max(batch, 2) if side <= 2 * _kernel(call)[1] else batch
