@@ -170,7 +170,7 @@ def test_measured_rows_say_that_they_are_of_a_survey() -> None:
 
 def test_a_device_that_throttles_in_mid_survey_is_told_and_loses_nothing(tmp_path: Path) -> None:
     """Half way through all takes twice as much: more than the reference is believed."""
-    device = FakeDevice(cost, drift=lambda clock_s: 1.0 if clock_s < 6 else 2.0)
+    device = FakeDevice(cost, drift=lambda clock_s: 1.0 if clock_s < 3 else 2.0)
     profile = ampere.survey(
         tmp_path / "s.ampere", device=device, like=[ASKED], time_limit_s=1e6, energy_limit_j=24.0,
         tolerance=1e-6, sittings=0,

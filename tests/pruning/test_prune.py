@@ -614,7 +614,7 @@ def test_both_are_metered_side_by_side(metered_profile: Profile, budget: str) ->
     ]
     # the moment's drift is in both, so their ratio is known better
     assert [row.energy_j_per_step for row in found.metered] == pytest.approx(true_j, rel=0.05)
-    assert found.metered_ratio == pytest.approx(true_j[1] / true_j[0], rel=0.002)
+    assert found.metered_ratio == pytest.approx(true_j[1] / true_j[0], rel=0.015)
     assert ": inside the budget" in repr(found)
     assert "not measured)" not in repr(found)  # it is said once, of all joules
     row = found.to_json()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import pytest
 
@@ -95,9 +94,3 @@ coarse = pytest.mark.parametrize("kind, size", [
 
 
 AT_ONCE = Effort(warmup_s=0.0)  # one try, then the bursts that count
-
-
-def usual(known: Sequence[Measurement]) -> float:
-    """What rows of one sitting and the scale together make of the reference, to its nominal."""
-    bursts = known[0].bursts["reference_energy_j"]
-    return math.sqrt(sum(bursts) / len(bursts) / NOMINAL.energy_j)

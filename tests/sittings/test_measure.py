@@ -16,6 +16,7 @@ from ampere.meters.base import Provenance
 from ampere.records.failure import Cause, Failure
 from ampere.records.measurement import Measurement
 from ampere.records.steady import clipped, steady
+from ampere.sittings.drift import BOUND, SHARE
 from ampere.sittings.effort import Effort, suited
 from ampere.sittings.measure import measure
 from ampere.sittings.reference import take_reference
@@ -31,7 +32,6 @@ from .devices import (
     Sampling,
     coarse,
     errors,
-    usual,
 )
 
 
@@ -72,7 +72,7 @@ def test_joules_and_seconds_are_recovered() -> None:
 
 def test_a_drift_that_all_share_is_divided_out_by_one_factor_a_row() -> None:
     rows = measure(FakeDevice(drift=drifting), JOBS, NOMINAL)
-    assert max(errors(rows)) < 0.02
+    assert max(errors(rows)) < 0.06  # a quarter is left, until the same networks come back
     for row in rows:  # and without dividing, it would be there
         raw = sum(row.bursts["energy_j"]) / len(row.bursts["energy_j"])
         assert abs(raw / total(row.layers).energy_j - 1) > 0.15
@@ -83,31 +83,26 @@ def test_a_drift_that_all_share_is_divided_out_by_one_factor_a_row() -> None:
         assert "marks" not in row.bursts
 
 
-@pytest.mark.parametrize("factor", [0.5, 2.0])
-def test_a_pace_that_nobody_is_shown_to_follow_is_told_and_not_divided_out(factor: float) -> None:
+@pytest.mark.parametrize("factor", [0.5, 0.9, 1.2, 2.0])
+def test_of_another_pace_three_quarters_are_divided_out_up_to_a_bound(factor: float) -> None:
+    deviation = min(max(math.log(factor), -BOUND), BOUND)
+    divided_by = math.exp(SHARE * deviation)
     rows = measure(FakeDevice(drift=lambda clock_s: factor), JOBS, NOMINAL)
-    assert errors(rows) == pytest.approx([abs(factor - 1)] * 3)
     for row in rows:
-        assert set(row.bursts["drift"]) == set(row.bursts["energy_drift"]) == {1.0}
-        assert row.bursts["marks"] == ["pace"]
-
-
-@pytest.mark.parametrize(
-    ("factor", "divided_by"), [(0.9, 0.9), (1.2, 1.2), (0.5, 1 / 1.3), (2.0, 1.3)]
-)
-def test_a_pace_that_is_known_to_be_followed_is_divided_out_up_to_thirty_percent(
-    factor: float, divided_by: float
-) -> None:
-    known = measure(FakeDevice(drift=drifting), JOBS, NOMINAL)
-    if factor == divided_by:
-        divided_by /= usual(known)
-    rows = measure(FakeDevice(drift=lambda clock_s: factor), JOBS, NOMINAL, known=known)
-    for row in rows:
-        assert row.energy_j_per_step == pytest.approx(
-            factor / divided_by * total(row.layers).energy_j, rel=0.005
-        )
-        assert row.bursts["drift"] == pytest.approx([divided_by] * row.repeats, rel=0.005)
+        expected_j = factor / divided_by * total(row.layers).energy_j
+        assert row.energy_j_per_step == pytest.approx(expected_j, rel=0.01)
+        assert row.bursts["drift"] == pytest.approx([divided_by] * row.repeats, rel=0.01)
         assert row.bursts.get("marks", []) == ([] if 0.7 < factor < 1.3 else ["pace"])
+
+
+@pytest.mark.parametrize("factor", [0.9, 1.2])
+def test_a_pace_that_networks_are_known_to_follow_is_divided_out(factor: float) -> None:
+    known: list[Measurement] = []
+    for pace in (0.8, 1.0, 1.25, 1.0):
+        device = FakeDevice(drift=lambda clock_s, pace=pace: pace)
+        known += measure(device, JOBS, NOMINAL, known=known)
+    rows = measure(FakeDevice(drift=lambda clock_s: factor), JOBS, NOMINAL, known=known)
+    assert max(errors(rows)) < 0.02
 
 
 def test_noise_averages_out_and_is_told_as_spread() -> None:

@@ -30,12 +30,6 @@ def steady(values: Sequence[float], times: Sequence[float]) -> Array:
     return clipped(pulled, SLOWER * float(np.median(pulled)))
 
 
-def settled(values: Sequence[float]) -> float:
-    """The mean of bursts with all that befell them; beyond twice the middle they count as twice."""
-    costs = np.asarray(values, float)
-    return float(np.minimum(costs, 2 * np.median(costs)).mean())
-
-
 def clipped(values: Array, near: float = 0.0) -> Array:
     """Values that lie far from the others, pulled to where far begins: meters stumble, too.
 

@@ -1,19 +1,21 @@
 """Drift: what a machine's pace does to a workload, as far as the reference is known to tell it.
 
-    log value  =  (1 − share) × log steady  +  share × (log mean − log(reference / usual))
+    log value  =  log own  −  share × trust × log(reference / nominal)
 
-    steady   of its bursts, those that stumbled pulled back    mean   of its bursts as they are
-    usual    what the reference takes: the mean over the sittings so far, the nominal among them
+    own        of its bursts in a sitting, those that stumbled pulled back
+    reference  the same of the reference's bursts around them
+    nominal    what the reference took when the scale was made: the scale of the journal
 
-The reference is a witness. A machine that warms up slows everything alike, and then the share is 1;
-on a calm machine, or for a workload that its moods do not reach, what the reference does is its own
-affair, and dividing by it would only add its noise. So the share is learned (what stumbles together
-is divided out, what stumbles alone is pulled back, and nothing is both), by regression over all
-moments at which both were seen: the rounds of every row, and the sittings of networks that were
-measured more than once. It is 0 until it is shown not to be chance, and for each workload no more
-than its own bursts allow; a workload's own sittings outweigh those of others. The reference's
-deviation counts up to ±30 %; beyond that nobody knows. It is counted from what is usual: the
-nominal alone is one moment, and if that was a fast one, most others would lie beyond.
+The reference is a witness, not a judge. A machine that warms up, whose clock falls or whose
+neighbours take its caches slows everything that it trains, but not all of it alike: of what the
+reference had moved from one sitting to the next, networks shared some three quarters here, in most
+families, runtimes and hours (benchmarks/sharing.py). That is expected of any, and how far a
+network's own sittings lie from it is learned where it was measured more than once; what those show
+counts for the others, too. What lies within the reference's own noise is chance, and is not
+trusted, and beyond a factor of 1.6 nobody knows.
+
+What bursts of one sitting have in common says little of it: noise of single bursts is most of what
+is to be seen there, and hides the share.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -31,13 +33,14 @@ from ampere.core.arrays import Array
 from ampere.core.layers import Layer
 from ampere.core.workloads import WorkloadIdentity, workload_identity
 from ampere.records.measurement import Measurement
-from ampere.records.steady import FEW, clipped, settled, steady
+from ampere.records.steady import FEW, clipped, steady
 
 Quantity = Literal["energy_j", "time_s"]
-BOUND = math.log(1.3)  # of what the reference may say
-SURE = 2.0  # standard errors that the share must be away from 0
-SITTING_STD = 0.01  # what a sitting adds to any workload of its own: where its memory lies, say
-OTHERS = 20.0  # evidence that what others show of the share counts as much as
+Moment = tuple[float, float, float, float]
+BOUND = math.log(1.6)  # of what the reference may say
+SHARE, SHARE_STD = 0.75, 0.25  # of the reference's deviation, in a network of which nobody knows
+SITTING_STD = 0.02  # what a sitting adds to any workload of its own: where its memory lies, say
+AFAR = math.log(1.3)  # off its pace by so much, the reference itself is doubtful
 
 
 @dataclass(frozen=True)
@@ -61,27 +64,12 @@ class Series:
         return float(values.std(ddof=1) / values.mean()) if len(values) > 1 else 0.0
 
     @property
-    def mean(self) -> float:
-        """What the workload came to with all that befell it."""
-        return settled(self.own)
-
-    @property
     def level(self) -> float:
-        """What the reference came to with all that befell it."""
-        return settled(self.reference)
+        """What the reference came to, those of its bursts that stumbled pulled back."""
+        return float(steady(self.reference, self.reference_s).mean())
 
     @property
-    def rounds(self) -> Evidence:
-        """What its rounds tell of how it follows the reference."""
-        if len(self.own) < FEW:
-            return Evidence()
-        y, x = clipped(np.log(self.own)), clipped(np.log(self.reference))
-        # What changes from one round to the next is noise. Neighbours' means share a burst of two.
-        x_var, y_var = (float(np.square(np.diff(each)).mean()) for each in (x, y))
-        return _evidence(x, y, x_var, y_var / 2)
-
-    @property
-    def moment(self) -> tuple[float, float, float, float]:
+    def moment(self) -> Moment:
         """The sitting as one moment: logarithms of reference and workload, and their variances."""
         own, reference = self.steady, steady(self.reference, self.reference_s)
         own_var, reference_var = (
@@ -93,109 +81,83 @@ class Series:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Sums over moments at which a workload and the reference were seen, in logarithms.
+    """Of sittings of one workload: how far it followed the reference, and how much that says."""
 
-    Each moment counts by how sure the workload's value is: `xx` is the reference's scatter, `noise`
-    the part of it that is its own noise, `xy` what both have in common.
-    """
+    share: float = SHARE
+    precision: float = 0.0
 
-    xx: float = 0.0
-    xy: float = 0.0
-    noise: float = 0.0
+    @classmethod
+    def of(cls, moments: Sequence[Moment]) -> Evidence:
+        """By regression over its sittings, whose noise in the reference hides some of the share."""
+        x, y, x_var, y_var = np.array(moments).T
+        x, y = x - x.mean(), y - y.mean()
+        noise = max(float(y_var.mean()), 1e-12)  # a device without any
+        scatter = float(x @ x)
+        true = max(scatter - (len(x) - 1) * float(x_var.mean()), scatter / 2)
+        if true <= 0:
+            return cls()
+        return cls(float(x @ y) / true, true / noise)
 
-    def __add__(self, other: Evidence) -> Evidence:
-        return Evidence(self.xx + other.xx, self.xy + other.xy, self.noise + other.noise)
-
-    @property
-    def true(self) -> float:
-        """The reference's scatter without its noise, which hides half of it at most."""
-        return max(self.xx - self.noise, self.xx / 2)
-
-    @property
-    def share(self) -> float:
-        """How much of the reference's deviation workloads share: 0 unless it is no chance."""
-        sure = self.xy / math.sqrt(self.xx) if self.xx > 0 else 0.0  # in standard errors
-        if sure <= SURE or self.true <= 0:  # a scatter too small to be halved
-            return 0.0
-        return min(self.xy / self.true, 1.0) * (1 - (SURE / sure) ** 2)
-
-    @property
-    def most(self) -> float:
-        """The largest share that these moments allow."""
-        if self.xx <= 0:
-            return 1.0
-        return max(0.0, (self.xy + SURE * math.sqrt(self.xx)) / self.xx)
+    def after(self, expected: float) -> float:
+        """The share, where so much was expected of it before its sittings were seen."""
+        weight = 1 / SHARE_STD**2
+        share = (weight * expected + self.precision * self.share) / (weight + self.precision)
+        return min(max(share, 0.0), 1.0)
 
 
 @dataclass(frozen=True)
 class Following:
-    """How workloads have followed the reference so far, in joules or in seconds.
-
-    `known` is what all rows together tell, `repeated` what each network's own sittings do, and
-    `levels` what the reference came to in each sitting, in logarithms.
-    """
+    """How workloads followed the reference from sitting to sitting, in joules or in seconds."""
 
     quantity: Quantity
-    known: Evidence = Evidence()
     repeated: Mapping[WorkloadIdentity, Evidence] = field(default_factory=dict)
-    levels: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, rows: Iterable[Measurement], quantity: Quantity) -> Following:
         """What the rows of a journal tell; those without the reference's bursts tell nothing."""
-        rows, known = list(rows), Evidence()
-        of_workload: defaultdict[WorkloadIdentity, list[tuple[float, ...]]] = defaultdict(list)
+        of_workload: defaultdict[WorkloadIdentity, list[Moment]] = defaultdict(list)
         for row in rows:
             series = series_of(row, quantity)
             if series is not None:
-                known += series.rounds
                 of_workload[workload_identity(row.stage, row.layers)].append(series.moment)
-        repeated = {}
-        for identity, moments in of_workload.items():
-            if len(moments) > 1:
-                x, y, x_var, y_var = np.array(moments).T
-                repeated[identity] = _evidence(x, y, float(x_var.mean()), float(y_var.mean()))
-                known += repeated[identity]
-        return cls(quantity, known, repeated, levels_of(rows, quantity))
+        repeated = {
+            identity: Evidence.of(moments)
+            for identity, moments in of_workload.items()
+            if len(moments) > 1
+        }
+        return cls(quantity, repeated)
 
-    def factor(
-        self,
-        stage: str,
-        layers: Sequence[Layer],
-        series: Series,
-        nominal: float,
-        beside: Evidence = Evidence(),
-    ) -> float:
-        """What to divide a workload's steady value of this sitting by.
+    @cached_property
+    def expected(self) -> float:
+        """The share of a workload that was not seen twice; others say it, as far as they agree."""
+        told = [each for each in self.repeated.values() if each.precision > 0]
+        weights = [1 / (1 / each.precision + SHARE_STD**2) for each in told]
+        every = math.fsum(weights)
+        if not every:
+            return SHARE
+        shown = math.fsum(w * each.share for w, each in zip(weights, told, strict=True)) / every
+        return Evidence(shown, every).after(SHARE)
+
+    def factor(self, stage: str, layers: Sequence[Layer], series: Series, nominal: float) -> float:
+        """What to divide a workload's steady value of a sitting by, to have it on the scale.
 
         Args:
             stage: Of the workload.
             layers: Of the workload.
             series: Its bursts so far.
             nominal: What the reference cost when the scale was made.
-            beside: What the rounds of the sitting tell, this workload's among them.
         """
-        share = min((self.known + beside).share, series.rounds.most)
-        own = self.repeated.get(workload_identity(stage, layers), Evidence())
-        share = (own.true * own.share + OTHERS * share) / (own.true + OTHERS)
-        usual = fmean((math.log(nominal), *self.levels))
-        deviation = _bounded(math.log(series.level) - usual)
-        pulled_back = math.log(float(series.steady.mean()) / series.mean)
-        return math.exp(_bounded(share * (pulled_back + deviation)))
+        if len(series.own) < FEW:
+            return 1.0
+        share = self.repeated.get(workload_identity(stage, layers), Evidence()).after(self.expected)
+        deviation = math.log(series.level / nominal)
+        _, _, noise, _ = series.moment
+        trust = deviation**2 / (deviation**2 + noise)
+        return math.exp(share * trust * _bounded(deviation))
 
 
 def _bounded(deviation: float) -> float:
     return min(max(deviation, -BOUND), BOUND)
-
-
-def levels_of(rows: Iterable[Measurement], quantity: Quantity) -> tuple[float, ...]:
-    """What the reference came to in each sitting, in logarithms; as far as rows tell."""
-    of_sitting: defaultdict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        series = series_of(row, quantity)
-        if series is not None:
-            of_sitting[row.sitting].append(math.log(series.level))
-    return tuple(map(fmean, of_sitting.values()))
 
 
 def series_of(row: Measurement, quantity: Quantity) -> Series | None:
@@ -207,10 +169,3 @@ def series_of(row: Measurement, quantity: Quantity) -> Series | None:
     if not row.sitting or not good or len(lengths) > 1 or min(lengths) < FEW:
         return None
     return Series(*columns)
-
-
-def _evidence(x: Array, y: Array, x_var: float, y_var: float) -> Evidence:
-    x, y = x - x.mean(), y - y.mean()
-    y_var = max(y_var, 1e-12)  # a device without any noise
-    noise = (len(x) - 1) * x_var / y_var
-    return Evidence(float(x @ x) / y_var, float(x @ y) / y_var, noise)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ampere.core.workloads import IDLE, IDLE_STEP_S, REFERENCE, Workload
 from ampere.devices.base import Burst, Device, Loaded
 from ampere.errors import MeasurementFailed, MeterError
-from ampere.records.steady import settled
+from ampere.records.steady import steady
 from ampere.sittings.bursts import take_burst, try_burst, warm_up
 from ampere.sittings.effort import MOST_S, Effort, suited
 from ampere.sittings.limit import Limit
@@ -50,10 +50,12 @@ def take_reference(
             if disturbed := guard.disturbed(bursts[-1:]):
                 del bursts[-disturbed:]
                 guard.wait()
+    seconds = [burst.time_s / burst.steps for burst in bursts]
+    joules = [burst.energy_j / burst.steps for burst in bursts]
     return Reference(
         idle_w=idle_w,
-        time_s=settled([burst.time_s / burst.steps for burst in bursts]),
-        energy_j=settled([burst.energy_j / burst.steps for burst in bursts]),
+        time_s=float(steady(seconds, seconds).mean()),
+        energy_j=float(steady(joules, seconds).mean()),
     )
 
 

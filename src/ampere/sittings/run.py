@@ -20,7 +20,7 @@ from ampere.meters.surroundings import Evidence
 from ampere.records.failure import Failure
 from ampere.records.measurement import REACH, Measurement, utc
 from ampere.sittings.bursts import take_burst, warm_up
-from ampere.sittings.drift import BOUND, Series
+from ampere.sittings.drift import AFAR, Series
 from ampere.sittings.effort import Effort
 from ampere.sittings.quiet import Load, load_of
 from ampere.sittings.reference import Reference
@@ -200,7 +200,7 @@ class Run:
         if self.loads_beside(circumstances)[0].is_disturbing:
             marks.append("busy")
         pace = self.seconds.level / nominal.time_s
-        if abs(math.log(pace)) > BOUND:
+        if abs(math.log(pace)) > AFAR:
             marks.append("pace")
         if circumstances.clock_jumped_s:
             marks.append("clock")

@@ -30,7 +30,7 @@ from ampere.devices.base import Burst, Device
 from ampere.errors import AmpereError, DeviceError, MeasurementFailed
 from ampere.records.measurement import Measurement
 from ampere.sittings.bursts import take_burst, warm_up
-from ampere.sittings.drift import BOUND, Evidence, Following
+from ampere.sittings.drift import AFAR, Following
 from ampere.sittings.effort import Effort
 from ampere.sittings.limit import Limit
 from ampere.sittings.quiet import Guard
@@ -162,7 +162,7 @@ class Sitting:
             return False
         middle_s = statistics.median(burst.time_s / burst.steps for burst in self._references)
         around_s = (before.time_s + after.time_s) / (before.steps + after.steps)
-        if abs(math.log(around_s / middle_s)) <= BOUND:
+        if abs(math.log(around_s / middle_s)) <= AFAR:
             return False
         self._hiccups += 1
         self._references.append(after)
@@ -172,13 +172,10 @@ class Sitting:
     def _drift(self, run: Run) -> Drift:
         """What a run is divided by, from all that is known of how workloads follow."""
         joules, seconds = self.following
-        fine = [each for each in self.runs if each.failed is None]
-        beside_j = sum((each.joules.rounds for each in fine), Evidence())
-        beside_s = sum((each.seconds.rounds for each in fine), Evidence())
         what = run.workload.stage, run.layers
         return Drift(
-            joules.factor(*what, run.joules, self.nominal.energy_j, beside_j),
-            seconds.factor(*what, run.seconds, self.nominal.time_s, beside_s),
+            joules.factor(*what, run.joules, self.nominal.energy_j),
+            seconds.factor(*what, run.seconds, self.nominal.time_s),
         )
 
     def _conclude(self, run: Run) -> None:
