@@ -109,10 +109,11 @@ def count(model: Any, shape: Sequence[int]) -> Row:
     """Parameters and the FLOPs of a training step of the whole model."""
     import torch
     from torch.utils._pytree import tree_leaves
-    from torch.utils.flop_counter import FlopCounterMode
+
+    from ampere.pytorch.graph.flops import flop_counter
 
     x = torch.empty((BATCH_SIZE, *shape), device="meta")
-    with FlopCounterMode(display=False) as counter:
+    with flop_counter() as counter:
         outputs = [out for out in tree_leaves(model.train()(x)) if isinstance(out, torch.Tensor)]
         losses = [out.sum() for out in outputs if out.is_floating_point() and out.requires_grad]
         torch.autograd.backward(losses)  # as their sum would

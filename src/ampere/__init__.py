@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import ampere_energy as _door
 
-__version__ = "0.16.0"
+__version__ = "0.17.0"
 
 _door.look_around(__file__)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from torch.utils.flop_counter import FlopCounterMode
-
 from ampere.core.training import Training
+from ampere.pytorch.graph.flops import flop_counter
 from ampere.pytorch.models import read_whole
 from ampere.pytorch.runtime.loader import load_model
 from ampere.pytorch.runtime.losses import make_loss
@@ -17,7 +16,7 @@ Counts = tuple[int, int]  # parameters, and FLOPs of forward and backward
 def counts_of_whole(name: str) -> Counts:
     model, inputs = load_model(name, hollow=True)
     args, kwargs = synthetic_inputs(inputs, BATCH_SIZE, "meta")
-    with FlopCounterMode(display=False) as counter:
+    with flop_counter() as counter:
         output = model.train()(*args, **kwargs)
         make_loss("auto", output)(output).backward()
     return sum(p.numel() for p in model.parameters()), counter.get_total_flops()

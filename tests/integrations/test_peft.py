@@ -12,12 +12,12 @@ if find_spec("peft") is None or find_spec("transformers") is None:
 
 import torch
 from peft import LoraConfig, get_peft_model
-from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig, BertForSequenceClassification
 
 from ampere.core.layers import CHECKPOINTED, Layer
 from ampere.core.training import Training
 from ampere.core.workloads import Settings, Workload
+from ampere.pytorch.graph.flops import flop_counter
 from ampere.pytorch.models import read
 from ampere.pytorch.runtime.trainer import make_trainer
 
@@ -45,7 +45,7 @@ def layers_of(model: Any) -> tuple[Layer, ...]:
 
 def flops_of_a_step(model: Any) -> float:
     tokens = torch.randint(0, 100, (BATCH, 16))
-    with FlopCounterMode(display=False) as counter:
+    with flop_counter() as counter:
         model(input_ids=tokens).logits.sum().backward()
     return float(counter.get_total_flops())
 

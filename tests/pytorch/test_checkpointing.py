@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
-from torch.utils.flop_counter import FlopCounterMode
 
 from ampere.core.layers import CHECKPOINTED, Layer
 from ampere.core.workloads import Settings, Workload
+from ampere.pytorch.graph.flops import flop_counter
 from ampere.pytorch.models import make_slimmer, read
 from ampere.pytorch.runtime.builder import Checkpointed, build_layer
 from ampere.pytorch.runtime.trainer import make_trainer
@@ -62,7 +62,7 @@ def test_layers_of_a_checkpointed_block_say_so(manner: Any) -> None:
 def test_flops_are_those_of_a_real_step(manner: Any) -> None:
     model = Net(manner)
     layers = read(model, INPUT)
-    with FlopCounterMode(display=False) as counter:
+    with flop_counter() as counter:
         model(torch.randn(10, *INPUT)).sum().backward()
     assert flops(layers) == counter.get_total_flops()
     for layer in layers:
@@ -73,7 +73,7 @@ def test_what_is_built_runs_twice_too() -> None:
     layers = read(Net(MANNERS[0]), INPUT)
     assert isinstance(build_layer(layers[1]), Checkpointed)
     trainer = make_trainer(Workload(layers), Settings())
-    with FlopCounterMode(display=False) as counter:
+    with flop_counter() as counter:
         trainer.step()
     assert counter.get_total_flops() == flops(layers)
 

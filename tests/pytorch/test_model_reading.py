@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 from torch.nn.utils.parametrizations import weight_norm
-from torch.utils.flop_counter import FlopCounterMode
 
 from ampere.core.inputs import Inputs, InputSpec, parse_inputs
 from ampere.core.layers import Layer, Role
@@ -22,6 +21,7 @@ from ampere.core.program.structure import Structure
 from ampere.core.program.terms import ValueRef
 from ampere.core.training import Training
 from ampere.errors import ModelError
+from ampere.pytorch.graph.flops import flop_counter
 from ampere.pytorch.graph.model_reading import read_layers
 from ampere.pytorch.runtime.trainer import synthetic_inputs
 from ampere.zoo.families import family_names, find_family
@@ -50,7 +50,7 @@ def assert_complete(layers: tuple[Layer, ...], model: nn.Module, inputs: Inputs)
     assert sum(layer.params or 0 for layer in layers) == sum(p.numel() for p in model.parameters())
     whole = copy.deepcopy(model).to("meta").train()
     args, kwargs = synthetic_inputs(inputs, 10, "meta")
-    with FlopCounterMode(display=False) as counter:
+    with flop_counter() as counter:
         whole(*args, **kwargs).sum().backward()
     assert sum(layer.features.flops or 0 for layer in layers) == counter.get_total_flops()
 

@@ -384,9 +384,13 @@ def test_rows_that_do_not_say_what_the_reference_did_tell_nothing(row: Measureme
     assert Following.of([TELLING, row], "energy_j").repeated == {}
 
 
-def test_few_rounds_tell_nothing_of_what_follows() -> None:
-    series = Series([1.0, 2.0, 3.0], [1.0] * 3, [1.0, 2.0, 3.0], [1.0] * 3)
-    assert Following("energy_j").factor("step", layers_of(0), series, 1.0) == 1.0
+def test_two_rounds_are_enough_to_be_divided_and_one_is_not() -> None:
+    """As when a few steps of a model are metered."""
+    for rounds, divided_by in ((1, 1.0), (2, 1.2**SHARE)):
+        level = [1.2 * NOMINAL] * rounds
+        series = Series([3.0] * rounds, [1.0] * rounds, level, level)
+        factor = Following("energy_j").factor("step", layers_of(0), series, NOMINAL)
+        assert factor == pytest.approx(divided_by, rel=0.01)
 
 
 def test_networks_that_were_seen_once_tell_nothing() -> None:

@@ -17,7 +17,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 import ampere
 from ampere.acquisition import loop
@@ -31,6 +30,7 @@ from ampere.core.workloads import Settings, Workload
 from ampere.errors import ModelError
 from ampere.frameworks.models import plan_variants
 from ampere.pytorch.graph.counter import backward
+from ampere.pytorch.graph.flops import flop_counter
 from ampere.pytorch.graph.model_reading import ModelReading, read_layers, read_model
 from ampere.pytorch.graph.recorder import tensors_in
 from ampere.pytorch.graph.trace import trace
@@ -59,7 +59,7 @@ def reading_of(name: str, width: int | None = None) -> ModelReading:
 
 def whole_flops(model: nn.Module, reference: Reference) -> int:
     args, kwargs = example(reference, BATCH, "meta")
-    with FlopCounterMode(display=False) as counter:
+    with flop_counter() as counter:
         backward(model.to("meta").train()(*args, **kwargs))
     return counter.get_total_flops()
 
@@ -356,7 +356,7 @@ def test_what_users_write_adds_up(name: str) -> None:
     held = sum(layer.params or 0 for layer in reading.layers)
     assert held == sum(p.numel() for p in model.parameters()) and not reading.unused
     whole = copy.deepcopy(model).to("meta").train()
-    with FlopCounterMode(display=False) as counter:
+    with flop_counter() as counter:
         backward(whole(torch.randn(BATCH, 8, device="meta")))
     assert sum(layer.features.flops or 0.0 for layer in reading.layers) == (
         counter.get_total_flops()

@@ -17,6 +17,7 @@ from ampere.core.types import Json
 from ampere.errors import DataError, FaultyReading, MeasurementFailed
 from ampere.meters.base import Provenance
 from ampere.records.failure import Failure
+from ampere.records.history import recounted
 
 STAGES = ("step", "forward", "backward", "update")
 MOST_LAYERS = 10_000
@@ -153,7 +154,8 @@ class Measurement:
             raise DataError("energy_j_per_step is missing: give it, or the reason as `failed`")
         return cls(
             layers=tuple(
-                Layer.from_json(layer, where=place, calls=calls) for place, layer in layers
+                recounted(Layer.from_json(layer, where=place, calls=calls))
+                for place, layer in layers
             ),
             energy_j_per_step=energy_j,
             time_s_per_step=time_s,

@@ -1,6 +1,6 @@
 """What a layer does in one training step: floating-point operations, bytes, parameters.
 
-Counted on the meta device, forward and backward, with torch's own counter: on the CPU it misses
+Counted on the meta device, forward and backward (flops.py): on the CPU torch's counter misses
 LSTMs and fused attention. 2 FLOPs a multiply-add, for the whole batch.
 """
 
@@ -18,6 +18,7 @@ from ampere.core.layers import CHECKPOINTED, Features, Layer, Role, Work, struct
 from ampere.core.program.sizes import shape_at
 from ampere.core.program.widths import Widths
 from ampere.core.training import PLAIN, training_of_kind
+from ampere.pytorch.graph.flops import flop_counter
 from ampere.pytorch.graph.recorder import tensors_in
 from ampere.pytorch.graph.recurrence import RECURRENT, Shortened, left_out_flops, shorten
 from ampere.pytorch.graph.shortcuts import QuickNorms, quick
@@ -40,7 +41,7 @@ def _count(layer: Layer) -> tuple[Features, int, tuple[Work, ...]]:
         module = build_layer(_kept(layer)).train()
     inputs = example_inputs(layer, "meta")
     written = _Watch()
-    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
+    with torch.enable_grad(), flop_counter() as counter:
         # No leaves: the layer may work in place on what it is entering.
         entering = [x.clone() if x.requires_grad else x for x in inputs]
         written.counter = counter

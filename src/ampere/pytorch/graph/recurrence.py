@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
+from ampere.pytorch.graph.flops import flop_counter
 from ampere.pytorch.modules.registry import RECORDS
 
 RECURRENT: dict[Callable[..., Any], str] = {
@@ -102,7 +102,7 @@ def _flops(
     x = _made((longer, dtype, grad))
     hidden = tuple(map(_made, states))
     run = getattr(torch, name)
-    with torch.enable_grad(), FlopCounterMode(display=False) as counter:
+    with torch.enable_grad(), flop_counter() as counter:
         result = run(x, hidden if name == "lstm" else hidden[0], list(map(_made, weights)), *flags)
         if result[0].requires_grad:
             result[0].sum().backward()
