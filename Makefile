@@ -147,7 +147,8 @@ benchmarks: setup $(INTEGRATIONS)/.installed $(JAX)/.installed  ## the tables in
 	$(JAX)/bin/python benchmarks/frameworks.py --runtime jax
 	$(JAX)/bin/python benchmarks/frameworks.py --runtime jax nnx_residual nnx_transformer nnx_recurrent
 	$(INTEGRATIONS)/bin/python benchmarks/any_model.py --threads 1
-	$(INTEGRATIONS)/bin/python benchmarks/any_model.py --threads 2 --minutes 10
+	$(INTEGRATIONS)/bin/python benchmarks/any_model.py --threads 2
+	$(BIN)/python benchmarks/sharing.py
 	$(INTEGRATIONS)/bin/python benchmarks/search_budget.py
 
 # timm needs torchvision, whose own build of torch we do not want: an environment of its own.

@@ -1,7 +1,7 @@
 """Any model from one survey: public architectures that no profile has ever seen.
 
     python benchmarks/any_model.py --draw       # once: which architectures, into any_models.json
-    python benchmarks/any_model.py --threads 1  # survey, zoo profiles, metering: half an hour
+    python benchmarks/any_model.py --threads 1  # survey, zoo profiles, metering: forty minutes
     python benchmarks/any_model.py --tables     # of what is kept
 
 Needs timm and transformers (`make test-integrations` makes such an environment). The architectures

@@ -61,7 +61,7 @@ def restlessness(measurements: Sequence[Measurement]) -> list[str]:
     if pace is not None and abs(pace - 1) > OTHER_PACE:
         texts.append(
             f"steps took {pace:.2f} × what they took when the profile was begun; all its"
-            " figures are for a pace between that of the beginning and the usual one"
+            " figures are for the pace of that beginning"
         )
     return texts
 
