@@ -25,8 +25,8 @@ def row(drift: float) -> Measurement:
 
 
 def test_a_profile_begun_at_an_unusual_moment_says_so() -> None:
-    assert "a pace between" in repr(fit([row(0.7)]))
-    assert "a pace between" not in repr(fit([row(1.04)]))
+    assert "the pace of that beginning" in repr(fit([row(0.7)]))
+    assert "the pace of that beginning" not in repr(fit([row(1.04)]))
     assert fit([row(0.7), row(0.8), row(0.9)]).pace == pytest.approx(0.8)
 
 
